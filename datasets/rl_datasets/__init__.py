@@ -1,0 +1,1 @@
+"""Logged experience as RLDS: building, checking, splitting and streaming it. Nothing here imports the trainer."""

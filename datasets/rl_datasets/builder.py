@@ -1,0 +1,92 @@
+"""What a dataset builder is, and how one is found by name.
+
+A builder is a module `datasets/rl_datasets/builders/<name>.py` with two names: `Options`, the frozen pydantic model of `options`
+in the data set's entry in params.yaml, and `Builder`, which meets the protocol below.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+import rl_datasets.builders
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import Input
+from rl_datasets.schema import EnvSpec, Episode, Tree
+
+
+class BuilderOptions(BaseModel):
+    """The base of every builder's `Options`: frozen, and an unknown key is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class BatchPolicy(Protocol):
+    """A trained policy as a builder sees it. It must pickle, for it is handed to worker processes."""
+
+    def act(self, observation: Tree) -> Any:
+        """Deterministic actions [N, ...] for raw observations [N, ...]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the collect stage hands to a builder beside its options. None of it may change the bytes of the episodes."""
+
+    name: str  # the data set's key in params.yaml
+    workers: int = 1  # processes
+    load_policy: Callable[[Path], BatchPolicy] | None = None  # loads a policy bundle; None where the trainer is absent
+    advance: Callable[[int], None] = lambda episodes: None  # progress: so many more episodes are done
+
+
+class DatasetBuilder(Protocol):
+    """Builder(options, context). A builder reports what it assumed in `notes`, which is complete once `episodes` is exhausted."""
+
+    Options: ClassVar[type[BuilderOptions]]
+
+    def __init__(self, options: Any, context: Context) -> None: ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """One sentence for each cast, assumption, loss or repair."""
+        ...
+
+    @property
+    def inputs(self) -> Sequence[Input]:
+        """Files that were read, with the digest of their content."""
+        ...
+
+    @property
+    def packages(self) -> Sequence[str]:
+        """Names of the distributions whose version can change the episodes (the simulator's, a parser's)."""
+        ...
+
+    @property
+    def expected_episodes(self) -> int | None:
+        """For the progress bar; None where it is not known."""
+        ...
+
+    def spec(self) -> EnvSpec: ...
+
+    def episodes(self, seed: int) -> Iterator[Episode]:
+        """Yields episodes with unique ids in a fixed order: same options and seed, same episodes, for any context."""
+        ...
+
+
+def known_builders() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(rl_datasets.builders.__path__))
+
+
+def load_builder(name: str) -> ModuleType:
+    """Returns the module of a builder. Raises HindcastError that lists the known ones where there is none of this name."""
+    if name not in known_builders():
+        raise HindcastError(
+            f"There is no builder '{name}'. Known: {', '.join(known_builders())}. "
+            "A builder is a file datasets/rl_datasets/builders/<name>.py; datasets/README.md shows how to write one."
+        )
+    return importlib.import_module(f"rl_datasets.builders.{name}")

@@ -1,0 +1,198 @@
+"""The words that every part shares: ArraySpec, EnvSpec, Episode, Transition. NumPy only, no TensorFlow, no JAX.
+
+Alignment (the one definition): an episode of T transitions has T+1 steps. Step t holds o_t, the a_t applied to it, and the
+reward_t and discount_t that followed. The last step holds only o_T; its action, reward and discount are zero and never read.
+`discount` is the environment's: 0 on the transition into a terminal state, 1 elsewhere, truncation included.
+"""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import tree
+
+from rl_datasets.errors import HindcastError
+
+Tree = Any  # a nest of dicts and tuples; the leaves are arrays or ArraySpecs
+Array = Any  # NumPy outside of jit, JAX inside, TensorFlow in the stream's graph
+Bound = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """One array of an observation or action: shape without the step axis, NumPy dtype name, inclusive bounds.
+
+    A bound is one float, or one float an element in C order; infinite where there is none. `num_values` is set for a
+    category (Gymnasium's Discrete): an integer scalar in [minimum, minimum + num_values).
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    minimum: Bound = -math.inf
+    maximum: Bound = math.inf
+    num_values: int | None = None
+
+    @property
+    def is_discrete(self) -> bool:
+        return self.num_values is not None
+
+    @property
+    def is_image(self) -> bool:
+        """A uint8 array of [height, width, channels]."""
+        return self.dtype == "uint8" and len(self.shape) == 3 and self.shape[2] <= min(self.shape[:2])
+
+    @property
+    def is_bounded(self) -> bool:
+        return bool(np.isfinite(self.minimum).all() and np.isfinite(self.maximum).all())
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns (minimum, maximum), each of the spec's shape, float64."""
+        low, high = (np.asarray(bound, np.float64) for bound in (self.minimum, self.maximum))
+        return tuple(np.broadcast_to(b if b.ndim == 0 else b.reshape(self.shape), self.shape) for b in (low, high))  # type: ignore[return-value]
+
+    def zeros(self, *leading: int) -> np.ndarray:
+        return np.zeros((*leading, *self.shape), self.dtype)
+
+
+@dataclass(frozen=True)
+class ReferenceReturns:
+    """Returns that scores are normalised by: 100 * (return - random) / (expert - random), and where they come from."""
+
+    random: float
+    expert: float
+    source: str
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an environment takes and gives, and how to make it again. Hashable, so it can be static under `jit`."""
+
+    env_id: str
+    observation: Tree  # of ArraySpec
+    action: ArraySpec
+    env_kwargs: Mapping[str, Any] = field(default_factory=dict)  # JSON values
+    reward_range: tuple[float, float] = (-math.inf, math.inf)
+    max_episode_steps: int | None = None
+    reference_returns: ReferenceReturns | None = None
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.to_json(), sort_keys=True))
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns plain JSON values; an infinite bound becomes the string "inf" or "-inf"."""
+        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        values["observation"] = _encode_tree(self.observation)
+        values["action"] = _encode_tree(self.action)
+        values["env_kwargs"] = dict(self.env_kwargs)
+        values["reward_range"] = _encode_bound(self.reward_range)
+        values["reference_returns"] = self.reference_returns and dataclasses.asdict(self.reference_returns)
+        return values
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "EnvSpec":
+        references = values["reference_returns"]
+        return cls(
+            **{
+                **values,
+                "observation": _decode_tree(values["observation"]),
+                "action": _decode_tree(values["action"]),
+                "reward_range": _decode_bound(values["reward_range"]),
+                "reference_returns": references and ReferenceReturns(**references),
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of T transitions as T+1 steps, aligned as this file's docstring says.
+
+    `metadata` holds strings and numbers only; `seed` (int, -1 where unknown), `policy` and `environment` are always there.
+    """
+
+    episode_id: str
+    observation: Tree  # leaves [T+1, ...]
+    action: np.ndarray  # [T+1, ...], last row zero
+    reward: np.ndarray  # [T+1] float32, last zero
+    discount: np.ndarray  # [T+1] float32, last zero
+    is_terminal: bool  # whether o_T is a terminal state; False for a truncated episode
+    metadata: Mapping[str, str | int | float] = field(default_factory=dict)
+
+    @property
+    def length(self) -> int:
+        """T, the number of transitions."""
+        return len(self.reward) - 1
+
+    @property
+    def episode_return(self) -> float:
+        """Undiscounted sum of rewards, float64."""
+        return float(self.reward[:-1].sum(dtype=np.float64))
+
+
+class Transition(NamedTuple):
+    """A batch of transitions. Observations are pytrees; no transition crosses an episode's end."""
+
+    observation: Tree  # [B, ...]
+    action: Array  # [B, ...]
+    reward: Array  # [B] float32
+    discount: Array  # [B] float32, the environment's
+    next_observation: Tree  # [B, ...]
+
+
+def named_leaves(nest: Tree, root: str) -> list[tuple[str, Any]]:
+    """Returns (name, leaf) in a fixed order; a name is the path joined by "/", such as "observation/camera/0"."""
+    return [("/".join((root, *map(str, path))), leaf) for path, leaf in tree.flatten_with_path(nest)]
+
+
+def validate_episode(episode: Episode, spec: EnvSpec) -> None:
+    """Raises HindcastError where shapes, dtypes or lengths differ from the spec. Values are the quality gate's matter."""
+    steps = episode.length + 1
+    expected = [
+        *named_leaves(spec.observation, "observation"),
+        ("action", spec.action),
+        ("reward", ArraySpec((), "float32")),
+        ("discount", ArraySpec((), "float32")),
+    ]
+    try:
+        tree.assert_same_structure(spec.observation, episode.observation)
+    except (TypeError, ValueError) as error:
+        raise HindcastError(f"Episode '{episode.episode_id}': observation is nested otherwise than the spec says: {error}") from error
+    found = [*(leaf for _, leaf in named_leaves(episode.observation, "")), episode.action, episode.reward, episode.discount]
+    if steps < 2:
+        raise HindcastError(f"Episode '{episode.episode_id}' has {steps} steps; an episode needs at least 2 (one transition).")
+    for (name, leaf), array in zip(expected, found, strict=True):
+        if array.shape != (steps, *leaf.shape) or array.dtype != leaf.dtype:
+            raise HindcastError(
+                f"Episode '{episode.episode_id}': {name} is {array.dtype}{list(array.shape)}, but the spec says "
+                f"{leaf.dtype}{[steps, *leaf.shape]}. Fix the builder's spec() or the episode."
+            )
+
+
+def _encode_bound(bound: Any) -> Any:
+    return [_encode_bound(b) for b in bound] if isinstance(bound, tuple) else bound if math.isfinite(bound) else str(bound)
+
+
+def _decode_bound(bound: Any) -> Any:
+    return tuple(_decode_bound(b) for b in bound) if isinstance(bound, list) else float(bound)
+
+
+def _encode_tree(nest: Tree) -> dict[str, Any]:
+    if isinstance(nest, ArraySpec):
+        values = {**dataclasses.asdict(nest), "shape": list(nest.shape)}
+        return {"array": {**values, "minimum": _encode_bound(nest.minimum), "maximum": _encode_bound(nest.maximum)}}
+    if isinstance(nest, Mapping):
+        return {"dict": {key: _encode_tree(value) for key, value in nest.items()}}
+    return {"tuple": [_encode_tree(value) for value in nest]}
+
+
+def _decode_tree(values: Mapping[str, Any]) -> Tree:
+    ((kind, content),) = values.items()
+    if kind == "dict":
+        return {key: _decode_tree(value) for key, value in content.items()}
+    if kind == "tuple":
+        return tuple(_decode_tree(value) for value in content)
+    bounds = {key: _decode_bound(content[key]) for key in ("minimum", "maximum")}
+    return ArraySpec(**{**content, "shape": tuple(content["shape"]), **bounds})

@@ -1,0 +1,212 @@
+"""`Params`: the whole of params.yaml as frozen models, and `load_params`, its only reader.
+
+The shape follows what DVC needs to rerun no more than it must: an experiment names its learner by `algorithm` (a file of
+trainer/learners/) and `preset` (an entry under `learners.<algorithm>`), and a data set names the one path it is made from.
+"""
+
+import difflib
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from ruamel.yaml import YAML, YAMLError
+
+from pipelines import paths
+from rl_datasets.builder import BuilderOptions, load_builder
+from rl_datasets.checks import CheckParams
+from rl_datasets.errors import HindcastError
+from rl_datasets.splits import SplitParams
+
+Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _inside_project(path: str) -> str:
+    if Path(path).is_absolute() or ".." in Path(path).parts:
+        raise ValueError("must be a path inside the project, relative to its root")
+    return path
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class DatasetParams(_Section):
+    """One data set. `source` is the path it is made from beside code: a file, a model, or the lock of the simulators."""
+
+    builder: str
+    version: Version
+    seed: Seed
+    source: Annotated[str, AfterValidator(_inside_project)]
+    options: Mapping[str, Any]
+
+
+class TrainParams(_Section):
+    seeds: tuple[Seed, ...] = Field(min_length=1)
+    updates: int = Field(gt=0)
+    batch_size: int = Field(gt=0)
+    log_every: int = Field(500, gt=0)  # updates between two lines of the learning curve
+    memory_cap_mb: int = Field(2048, ge=16)  # of transitions held while streaming; above it the shuffle is by windows of shards
+
+    @model_validator(mode="after")
+    def _distinct(self) -> "TrainParams":
+        if len(set(self.seeds)) != len(self.seeds):
+            raise ValueError(f"seeds repeat: {list(self.seeds)}")
+        return self
+
+
+class EvaluateParams(_Section):
+    episodes: int = Field(gt=0)
+    seed: Seed
+
+
+class ExperimentParams(_Section):
+    dataset: Key
+    algorithm: str
+    preset: Key
+    train: TrainParams
+    evaluate: EvaluateParams
+
+
+class RuntimeParams(_Section):
+    """How to run, never what: no value here may change a byte of any output, and no DVC stage depends on it."""
+
+    workers: int = Field(2, gt=0)  # processes that collect
+    readers: int = Field(2, gt=0)  # threads that read shards
+
+
+class Params(_Section):
+    """All of params.yaml. Options of builders and presets of learners are checked by the models of those modules."""
+
+    datasets: Mapping[Key, DatasetParams] = Field(min_length=1)
+    checks: Mapping[Key, CheckParams]
+    split: SplitParams
+    learners: Mapping[str, Mapping[Key, Mapping[str, Any]]]
+    experiments: Mapping[Key, ExperimentParams]
+    runtime: RuntimeParams = RuntimeParams()
+
+    @model_validator(mode="after")
+    def _names_exist(self) -> "Params":
+        """Every name that one section uses is defined in another."""
+        for key, experiment in self.experiments.items():
+            where = f"experiments.{key}"
+            _require(experiment.dataset, self.datasets, f"{where}.dataset", "data sets")
+            _require(experiment.algorithm, self.learners, f"{where}.algorithm", "algorithms under 'learners'")
+            presets = self.learners[experiment.algorithm]
+            _require(experiment.preset, presets, f"{where}.preset", f"presets under 'learners.{experiment.algorithm}'")
+        if "default" not in self.checks:
+            raise HindcastError("params.yaml: checks.default is missing; every data set without checks of its own uses it.")
+        for key in self.checks:
+            _require(key, ["default", *self.datasets], f"checks.{key}", "data sets")
+        return self
+
+    def checks_of(self, dataset: str) -> CheckParams:
+        return self.checks.get(dataset, self.checks["default"])
+
+    def builder_options(self, dataset: str) -> BuilderOptions:
+        """Raises HindcastError where the builder is unknown or an option is wrong."""
+        entry = self.datasets[dataset]
+        with _at(f"datasets.{dataset}.builder"):
+            module = load_builder(entry.builder)
+        return _validate(module.Options, entry.options, f"datasets.{dataset}.options")
+
+    def learner_params(self, experiment: str) -> Any:
+        """Returns the frozen preset of an experiment's learner. Raises HindcastError where it is unknown or a value is wrong."""
+        from trainer.learner import load_learner  # JAX takes most of a second, and only training needs it
+
+        entry = self.experiments[experiment]
+        with _at(f"experiments.{experiment}.algorithm"):
+            module = load_learner(entry.algorithm)
+        path = f"learners.{entry.algorithm}.{entry.preset}"
+        return _validate(module.Params, self.learners[entry.algorithm][entry.preset], path)
+
+
+def load_params(path: Path = paths.PARAMS) -> Params:
+    """Reads params.yaml as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word). Raises HindcastError, every fault named."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = YAML(typ="safe", pure=True).load(text)
+    except FileNotFoundError as error:
+        raise HindcastError(f"{path} is missing in {Path.cwd().name}/. Run from the project's root, where params.yaml is.") from error
+    except (YAMLError, UnicodeDecodeError) as error:
+        raise HindcastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(values, dict):
+        raise HindcastError(f"{path} holds {type(values).__name__}, but a mapping of sections is expected: {', '.join(Params.model_fields)}.")
+    return _validate(Params, values, "")
+
+
+def validate_all(params: Params) -> None:
+    """Checks what `load_params` leaves to the modules: every data set's options and every experiment's preset."""
+    for dataset in params.datasets:
+        params.builder_options(dataset)
+    for experiment in params.experiments:
+        params.learner_params(experiment)
+
+
+def _validate(model: type[Model], values: Mapping[str, Any], path: str) -> Model:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        lines = [_describe(fault, path, model) for fault in error.errors()]
+        raise HindcastError("params.yaml:\n" + "\n".join(f"  {line}" for line in lines)) from error
+
+
+def _describe(fault: Any, path: str, model: type[BaseModel]) -> str:
+    """One fault of pydantic's as 'key.path: found <value>; <what is allowed>'."""
+    location = ".".join(str(part) for part in (path, *fault["loc"]) if part not in ("", "[key]"))
+    if fault["type"] == "extra_forbidden":
+        known = _fields_at(model, fault["loc"][:-1])
+        near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"allowed here: {', '.join(known)}" if known else "it is not allowed here"
+        return f"{location}: unknown key (value {fault['input']!r}); {hint}"
+    if fault["type"] == "missing":
+        return f"{location}: missing; {fault['msg'].lower()}"
+    return f"{location}: found {fault['input']!r}; {fault['msg'][0].lower()}{fault['msg'][1:]}"
+
+
+def _fields_at(model: Any, location: tuple[Any, ...]) -> list[str]:
+    """The field names of the model that a location inside `model` leads to; none where it leads elsewhere."""
+    for part in location:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            field = model.model_fields.get(str(part))
+            model = field.annotation if field else None
+        else:  # a mapping or sequence of models: its last argument is the element
+            model = (get_args(model) or (None,))[-1]
+    return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _require(name: str, known: Iterable[str], path: str, what: str) -> None:
+    if name not in known:
+        near = difflib.get_close_matches(name, list(known), n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise HindcastError(f"params.yaml:\n  {path}: found '{name}'; the {what} are: {', '.join(known) or 'none'}.{hint}")
+
+
+@contextmanager
+def _at(path: str) -> Iterator[None]:
+    """Names the key's path in an error that comes from below."""
+    try:
+        yield
+    except HindcastError as error:
+        raise HindcastError(f"params.yaml:\n  {path}: {error}") from error
+
+
+def main() -> int:
+    """`python -m pipelines.params`: checks all of params.yaml in a second, before anything runs."""
+    try:
+        params = load_params()
+        validate_all(params)
+    except HindcastError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"{paths.PARAMS}: {len(params.datasets)} data sets, {len(params.experiments)} experiments, all values valid.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

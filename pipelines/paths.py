@@ -1,0 +1,13 @@
+"""Where everything lies, relative to the project's root, from which every stage runs."""
+
+from pathlib import Path
+
+PARAMS = Path("params.yaml")
+RAW = Path("artifacts/raw")  # <dataset>/<version>/: RLDS, one split "raw", manifest.json
+CHECKS = Path("artifacts/checks")  # <dataset>/: report.json, card.md and its pictures
+SPLITS = Path("artifacts/splits")  # <dataset>/<version>/: RLDS, splits train, validation, test; stats.json, episodes.csv, manifest.json
+MODELS = Path("artifacts/models")  # <experiment>/: policies/seed_<n>/, curves.csv, tensorboard/, manifest.json
+EVALS = Path("artifacts/evals")  # <experiment>/: metrics.json, episodes.csv, manifest.json
+REPORT = Path("artifacts/report")  # index.html, summary.json
+RECORDS = Path("artifacts/records")  # one JSON a stage execution; kept in git, not hashed by DVC
+CHECKPOINTS = Path("artifacts/checkpoints")  # <experiment>/: training state to resume from; neither in git nor in DVC

@@ -1,0 +1,31 @@
+"""The frame that every stage runs in: reads the parameters, runs it, turns errors into one message, and leaves a record."""
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from rich.console import Console
+
+from pipelines.lineage.record import recording
+from pipelines.params import Params, load_params
+from rl_datasets.errors import HindcastError
+
+console = Console(stderr=True)
+
+Run = Callable[[str, Params], None]  # (key of the data set or experiment, all parameters); writes its files
+
+
+def main(stage: str, run: Run, keyed: bool = True) -> None:
+    """Runs `python -m pipelines.<stage> <key>` and exits: 0 when it is done, 1 with one message on what a user can mend."""
+    parser = argparse.ArgumentParser(prog=f"python -m pipelines.{stage}", description=sys.modules["__main__"].__doc__)
+    if keyed:
+        parser.add_argument("key", help="name of the data set or experiment in params.yaml")
+    key = parser.parse_args().key if keyed else ""
+    job = f"{stage}@{key}" if keyed else stage
+    try:
+        with recording(job):
+            run(key, load_params())
+    except HindcastError as error:
+        console.print(f"[bold red]{job} failed.[/]", end=" ")
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""Learners as pure functions, the loop that runs them, and the evaluation of what they learnt."""
