@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 
@@ -12,7 +13,7 @@ from rl_datasets.errors import HindcastError
 
 console = Console(stderr=True)
 
-Run = Callable[[str, Params], None]  # (key of the data set or experiment, all parameters); writes its files
+Run = Callable[[str, Params], Path]  # (key of the data set or experiment, all parameters) -> the folder that it wrote
 
 
 def main(stage: str, run: Run, keyed: bool = True) -> None:
@@ -23,8 +24,8 @@ def main(stage: str, run: Run, keyed: bool = True) -> None:
     key = parser.parse_args().key if keyed else ""
     job = f"{stage}@{key}" if keyed else stage
     try:
-        with recording(job):
-            run(key, load_params())
+        with recording(job) as outcome:
+            outcome.folders.append(run(key, load_params()))
     except HindcastError as error:
         console.print(f"[bold red]{job} failed.[/]", end=" ")
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,46 @@
+# Every target is complete by itself: it makes .venv from requirements.lock where that is missing or the lock has changed.
+.DEFAULT_GOAL := help
+.PHONY: help setup repro test unit e2e lint format benchmark lock
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## make .venv from requirements.lock; does nothing while the lock is unchanged
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" sh .ci/setup.sh
+
+repro: setup ## run the whole pipeline: data, checks, splits, training, evaluation, report
+	@python -m pipelines.params
+	dvc repro
+	@hindcast results
+
+test: setup ## run all tests: unit, then whole pipelines
+	python -m pytest -m "not benchmark and not e2e" -n 2 --dist loadfile
+	python -m pytest -m e2e
+
+unit: setup ## run the unit tests only (about a minute)
+	python -m pytest -m "not benchmark and not e2e" -n 2 --dist loadfile
+
+e2e: setup ## run the tests of whole pipelines only
+	python -m pytest -m e2e
+
+lint: setup ## check style, types and import contracts
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+format: setup ## rewrite the code in the project's style
+	ruff check --fix .
+	ruff format .
+
+benchmark: setup ## measure speed against the alternatives, in one run, and print the tables
+	python -m pytest -m benchmark -s tests/benchmarks
+
+lock: setup ## resolve requirements.lock anew from pyproject.toml (needs uv)
+	uv pip compile --universal --python-version 3.11 --fork-strategy fewest --no-annotate --no-header --no-emit-index-url \
+	  --group dev pyproject.toml --output-file requirements.lock --upgrade

@@ -1,0 +1,1 @@
+"""What each stage execution did, and what follows from it: records, the graph of artifacts, and the audit of both."""
