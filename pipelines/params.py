@@ -5,6 +5,7 @@ trainer/learners/) and `preset` (an entry under `learners.<algorithm>`), and a d
 """
 
 import difflib
+import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -126,18 +127,24 @@ class Params(_Section):
         return _validate(module.Params, self.learners[entry.algorithm][entry.preset], path)
 
 
-def load_params(path: Path = paths.PARAMS) -> Params:
-    """Reads params.yaml as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word). Raises HindcastError, every fault named."""
+def read_values(path: Path = paths.PARAMS) -> dict[str, Any]:
+    """Reads params.yaml as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word). Raises HindcastError where it is no mapping."""
     try:
-        text = path.read_text(encoding="utf-8")
-        values = YAML(typ="safe", pure=True).load(text)
+        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise HindcastError(f"{path} is missing in {Path.cwd().name}/. Run from the project's root, where params.yaml is.") from error
     except (YAMLError, UnicodeDecodeError) as error:
         raise HindcastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
-        raise HindcastError(f"{path} holds {type(values).__name__}, but a mapping of sections is expected: {', '.join(Params.model_fields)}.")
-    return _validate(Params, values, "")
+        raise HindcastError(
+            f"{path} holds {type(values).__name__}, but a mapping of sections is expected: {', '.join(Params.model_fields)}."
+        )
+    return values
+
+
+def load_params(path: Path = paths.PARAMS) -> Params:
+    """Returns params.yaml as frozen models. Raises HindcastError that names every fault: the key's path, the value, what is allowed."""
+    return _validate(Params, read_values(path), "")
 
 
 def validate_all(params: Params) -> None:
@@ -150,7 +157,8 @@ def validate_all(params: Params) -> None:
 
 def _validate(model: type[Model], values: Mapping[str, Any], path: str) -> Model:
     try:
-        return model.model_validate(values)
+        # Strict, so that "2" is no number and true no integer; through JSON, where a list may still stand for a tuple.
+        return model.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
         lines = [_describe(fault, path, model) for fault in error.errors()]
         raise HindcastError("params.yaml:\n" + "\n".join(f"  {line}" for line in lines)) from error

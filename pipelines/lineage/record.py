@@ -66,7 +66,9 @@ def _event(job: str, run_id: str, started: datetime, seconds: float, error: str,
         "run": {"runId": run_id, "facets": run_facets},
         "job": {"namespace": NAMESPACE, "name": job},
         "inputs": [
-            _dataset(entry.path, {"name": entry.name, "digest": entry.digest}) for manifest in manifests.values() for entry in manifest.inputs
+            _dataset(entry.path, {"name": entry.name, "digest": entry.digest})
+            for manifest in manifests.values()
+            for entry in manifest.inputs
         ],
         "outputs": [_dataset(folder.as_posix(), asdict(manifest)) for folder, manifest in manifests.items()],
     }

@@ -1,0 +1,64 @@
+"""The `hindcast` command: what a person asks of a project that DVC has run."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn
+
+from pipelines import paths
+from rl_datasets.errors import HindcastError
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+console = Console()
+Target = Annotated[str, typer.Argument(help="a data set, an experiment, a stage or an output path")]
+
+
+@app.command()
+def results() -> None:
+    """Show the table of experiments and where the report lies."""
+    from pipelines.report import results_table
+
+    console.print(results_table())
+    console.print(f"Report: {paths.REPORT / 'index.html'}")
+
+
+@app.command()
+def lineage(target: Target, down: Annotated[bool, typer.Option(help="what depends on it, instead of what it depends on")] = False) -> None:
+    """Show which bytes, code and parameters made a target, or with --down what was made from it."""
+    from pipelines.lineage.graph import Graph
+    from pipelines.lineage.lock import read_stages
+    from pipelines.lineage.render import lineage_tree
+
+    graph = Graph(read_stages())
+    found = graph.find(target)
+    console.print(lineage_tree(graph, found[-1] if down else found[0], down), soft_wrap=True)
+
+
+@app.command()
+def audit(target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "") -> None:
+    """Prove that everything on disk still follows from what was run. Exit code 0: it does; 1: broken; 2: cannot tell."""
+    from pipelines.lineage.audit import exit_code
+    from pipelines.lineage.audit import audit as audit_links
+    from pipelines.lineage.graph import Graph
+    from pipelines.lineage.lock import read_stages
+    from pipelines.lineage.render import audit_table
+
+    graph = Graph(read_stages())
+    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True) as progress:
+        task = progress.add_task("")
+        findings = audit_links(
+            graph, graph.find(target) if target else list(graph.stages), lambda stage: progress.update(task, description=stage)
+        )
+    console.print(audit_table(findings))
+    raise typer.Exit(exit_code(findings))
+
+
+def main() -> None:
+    """Runs the command; what a user can mend is one message and exit code 2, where the command could not do its work."""
+    try:
+        app()
+    except HindcastError as error:
+        Console(stderr=True).print(str(error), style="bold red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)

@@ -1,0 +1,142 @@
+"""The audit: does what is on disk still follow from what was run? One verdict a link, the first broken one named.
+
+Every byte of every input and output is hashed and compared with dvc.lock; parameters and commands with params.yaml and
+dvc.yaml; and each manifest's word on its inputs with those inputs' own manifests.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pipelines import paths
+from pipelines.lineage.graph import Graph
+from pipelines.lineage.lock import Stage, hash_path
+from pipelines.params import read_values
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import FILE_NAME, read_manifest
+
+
+class Verdict(StrEnum):
+    HOLDS = "holds"
+    BROKEN = "broken"
+    UNKNOWN = "cannot tell"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One link that was looked at: of which stage, what, what was expected and found, and how to mend it."""
+
+    stage: str
+    verdict: Verdict
+    link: str
+    detail: str = ""
+
+
+def audit(graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda stage: None) -> list[Finding]:
+    """Returns a finding for every link of these stages and of all above them, sources first."""
+    findings: list[Finding] = []
+    hashes: dict[str, str | None] = {}
+    for name in upstream(graph, stages):
+        advance(name)
+        findings += _audit_stage(graph.stages[name], hashes)
+    return findings
+
+
+def upstream(graph: Graph, stages: list[str]) -> list[str]:
+    """Returns these stages and all that they depend on, each after what it depends on."""
+    order: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        for parent in graph.parents(name):
+            if parent not in order:
+                visit(parent)
+        order[name] = None
+
+    for stage in stages:
+        if stage not in order:
+            visit(stage)
+    return list(order)
+
+
+def exit_code(findings: list[Finding]) -> int:
+    """0: all holds; 1: a link is broken; 2: something could not be told."""
+    verdicts = {finding.verdict for finding in findings}
+    return 1 if Verdict.BROKEN in verdicts else 2 if Verdict.UNKNOWN in verdicts else 0
+
+
+def _audit_stage(stage: Stage, hashes: dict[str, str | None]) -> Iterator[Finding]:
+    if stage.locked is None:
+        yield Finding(stage.name, Verdict.UNKNOWN, "dvc.lock", f"has no run of this stage; make it with 'dvc repro {stage.name}'")
+        return
+    yield from _audit_command(stage)
+    yield from _audit_parameters(stage)
+    for kind, expected_paths in (("deps", stage.dependencies), ("outs", stage.outputs)):
+        locked = stage.locked_hashes(kind)
+        for path in sorted({*expected_paths, *locked}):
+            yield _audit_path(stage.name, path, kind, locked.get(path), hashes)
+    yield from _audit_manifests(stage)
+
+
+def _audit_command(stage: Stage) -> Iterator[Finding]:
+    locked = (stage.locked or {}).get("cmd")
+    if locked != stage.command:
+        yield Finding(stage.name, Verdict.BROKEN, "command", f"dvc.lock ran '{locked}', dvc.yaml says '{stage.command}'; run 'dvc repro'")
+
+
+def _audit_parameters(stage: Stage) -> Iterator[Finding]:
+    values = read_values()
+    for key, locked in stage.locked_parameters().items():
+        found = _lookup(values, key)
+        same = found == locked
+        detail = "" if same else f"the run used {locked!r}, params.yaml now says {found!r}; run 'dvc repro' or restore the value"
+        yield Finding(stage.name, Verdict.HOLDS if same else Verdict.BROKEN, f"parameter {key}", detail)
+
+
+def _audit_path(stage: str, path: str, kind: str, locked: str | None, hashes: dict[str, str | None]) -> Finding:
+    word = "input" if kind == "deps" else "output"
+    if locked is None:
+        return Finding(stage, Verdict.BROKEN, f"{word} {path}", "dvc.yaml names it, but the last run did not know it; run 'dvc repro'")
+    if path not in hashes:
+        hashes[path] = hash_path(Path(path))
+    found = hashes[path]
+    if found is None:
+        return Finding(stage, Verdict.UNKNOWN, f"{word} {path}", "is not here; 'dvc checkout' or 'dvc pull' brings it back")
+    if found != locked:
+        mend = (
+            f"if it was changed on purpose run 'dvc repro', if not restore it with '{'git' if kind == 'deps' else 'dvc'} checkout {path}'"
+        )
+        return Finding(stage, Verdict.BROKEN, f"{word} {path}", f"md5 is {found}, dvc.lock says {locked}; {mend}")
+    return Finding(stage, Verdict.HOLDS, f"{word} {path}")
+
+
+def _audit_manifests(stage: Stage) -> Iterator[Finding]:
+    """Each input that a manifest names must be what that input's own manifest says it is."""
+    for path in sorted(manifest for output in stage.outputs for manifest in _manifests(Path(output))):
+        try:
+            for entry in read_manifest(path.parent).inputs:
+                source = Path(entry.path)
+                if not (source / FILE_NAME).is_file():
+                    continue
+                digest = read_manifest(source).digest
+                verdict = Verdict.HOLDS if digest == entry.digest else Verdict.BROKEN
+                detail = "" if verdict is Verdict.HOLDS else f"made from digest {entry.digest[:12]}, {source} now has {digest[:12]}"
+                yield Finding(stage.name, verdict, f"content of {source} as {path} names it", detail)
+        except (HindcastError, TypeError, KeyError) as error:
+            yield Finding(stage.name, Verdict.BROKEN, str(path), f"cannot be read: {error}")
+
+
+def _manifests(output: Path) -> list[Path]:
+    return [output] if output.name == FILE_NAME and output.is_file() else list(output.rglob(FILE_NAME)) if output.is_dir() else []
+
+
+def _lookup(values: Any, key: str) -> Any:
+    for part in key.split("."):
+        values = values.get(part) if isinstance(values, dict) else None
+    return values
+
+
+def records_of(stage: str) -> list[Path]:
+    """Returns the records of a stage's executions, oldest first."""
+    return sorted((paths.RECORDS / stage).glob("*.json"))

@@ -1,0 +1,104 @@
+"""params.yaml: what is read, and that each fault is named by its key's path, its value and what is allowed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipelines.params import load_params, validate_all
+from rl_datasets.errors import HindcastError
+
+VALID = """
+datasets:
+  toy:
+    builder: gymnasium
+    version: 1.0.0
+    seed: 0
+    source: requirements.lock
+    options: {env_id: CartPole-v1, episodes: 10, policy: {kind: random}}
+checks: {default: {}}
+split: {fractions: {train: 0.8, validation: 0.1, test: 0.1}, seed: 0}
+learners:
+  bc: {small: {learning_rate: 3e-4}}
+experiments:
+  toy_bc: {dataset: toy, algorithm: bc, preset: small, train: {seeds: [0], updates: 10, batch_size: 4}, evaluate: {episodes: 2, seed: 0}}
+runtime: {workers: 2}
+"""
+
+
+def load(tmp_path: Path, text: str):
+    path = tmp_path / "params.yaml"
+    path.write_text(text)
+    params = load_params(path)
+    validate_all(params)
+    return params
+
+
+def test_reads_numbers_as_dvc_does(tmp_path):
+    params = load(tmp_path, VALID)
+    assert params.learners["bc"]["small"]["learning_rate"] == 3e-4
+    assert params.learner_params("toy_bc").learning_rate == 3e-4
+    assert params.builder_options("toy").episodes == 10
+
+
+def test_models_are_frozen_and_hashable(tmp_path):
+    params = load(tmp_path, VALID)
+    assert hash(params.learner_params("toy_bc")) == hash(load(tmp_path, VALID).learner_params("toy_bc"))
+    with pytest.raises(ValueError, match="frozen"):
+        params.experiments["toy_bc"].train.updates = 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("seed: 0\n    source", "sed: 0\n    source", r"datasets\.toy\.sed: unknown key \(value 0\); did you mean 'seed'\?"),
+        ("seed: 0\n    source", "source", r"datasets\.toy\.seed: missing"),
+        ("version: 1.0.0", "version: one", r"datasets\.toy\.version: found 'one'; .*\\d"),
+        ("source: requirements.lock", "source: /etc/passwd", r"datasets\.toy\.source: found '/etc/passwd'; .*inside the project"),
+        ("source: requirements.lock", "source: ../other", r"datasets\.toy\.source: found '\.\./other'; .*inside the project"),
+        ("train: 0.8", "train: 1.8", r"split\.fractions\.train: found 1\.8; .*less than or equal to 1"),
+        ("train: 0.8", "train: 0.7", r"split\.fractions: .*sum to 0\.9"),
+        ("updates: 10", "updates: 0", r"experiments\.toy_bc\.train\.updates: found 0; .*greater than 0"),
+        ("updates: 10", "updates: '10'", r"experiments\.toy_bc\.train\.updates: found '10'; .*valid integer"),
+        ("updates: 10", "updates: true", r"experiments\.toy_bc\.train\.updates: found True; .*valid integer"),
+        ("batch_size: 4", "batch_size: 3e-4", r"experiments\.toy_bc\.train\.batch_size: found 0\.0003; .*integer"),
+        ("seeds: [0]", "seeds: [1, 1]", r"experiments\.toy_bc\.train: .*seeds repeat: \[1, 1\]"),
+        ("dataset: toy", "dataset: tow", r"experiments\.toy_bc\.dataset: found 'tow'; the data sets are: toy\. Did you mean 'toy'\?"),
+        ("preset: small", "preset: smal", r"experiments\.toy_bc\.preset: found 'smal'; .*learners\.bc.* small"),
+        ("algorithm: bc", "algorithm: bd", r"experiments\.toy_bc\.algorithm: found 'bd'; .*bc"),
+        ("default: {}", "other: {}", r"checks\.default is missing"),
+        ("default: {}", "default: {}, other: {}", r"checks\.other: found 'other'; the data sets are: default, toy"),
+        ("workers: 2", "workers: two", r"runtime\.workers: found 'two'; .*valid integer"),
+        ("builder: gymnasium", "builder: gymnasum", r"datasets\.toy\.builder: There is no builder 'gymnasum'\. Known: .*gymnasium"),
+        ("episodes: 10", "episods: 10", r"datasets\.toy\.options\.episods: unknown key"),
+        ("learning_rate: 3e-4", "learning_rate: -1", r"learners\.bc\.small\.learning_rate: found -1; .*greater than 0"),
+        ("learning_rate: 3e-4", "lr: 3e-4", r"learners\.bc\.small\.lr: unknown key \(value 0\.0003\)"),
+        ("runtime:", "runtim:", r"runtim: unknown key .*did you mean 'runtime'\?"),
+    ],
+)
+def test_names_each_fault(tmp_path, old, new, message):
+    assert old in VALID
+    with pytest.raises(HindcastError, match=message):
+        load(tmp_path, VALID.replace(old, new, 1))
+
+
+def test_names_all_faults_at_once(tmp_path):
+    with pytest.raises(HindcastError) as error:
+        load(tmp_path, VALID.replace("updates: 10", "updates: 0").replace("workers: 2", "workers: 0"))
+    assert len(re.findall(r"found 0;", str(error.value))) == 2
+
+
+def test_an_unknown_learner_lists_the_known_ones(tmp_path):
+    with pytest.raises(HindcastError, match=r"experiments\.toy_bc\.algorithm: There is no learner 'nosuch'\. Known: .*iql"):
+        load(tmp_path, VALID.replace("  bc:", "  nosuch:").replace("algorithm: bc", "algorithm: nosuch"))
+
+
+@pytest.mark.parametrize(("text", "message"), [("a: [", "not valid YAML"), ("- 1", "mapping of sections"), ("", "mapping of sections")])
+def test_refuses_what_is_no_mapping(tmp_path, text, message):
+    with pytest.raises(HindcastError, match=message):
+        load(tmp_path, text)
+
+
+def test_a_missing_file_says_where_to_run(tmp_path):
+    with pytest.raises(HindcastError, match="project's root"):
+        load_params(tmp_path / "params.yaml")
