@@ -39,8 +39,7 @@ def lineage(target: Target, down: Annotated[bool, typer.Option(help="what depend
 @app.command()
 def audit(target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "") -> None:
     """Prove that everything on disk still follows from what was run. Exit code 0: it does; 1: broken; 2: cannot tell."""
-    from pipelines.lineage.audit import exit_code
-    from pipelines.lineage.audit import audit as audit_links
+    from pipelines.lineage.audit import audit_stages, exit_code
     from pipelines.lineage.graph import Graph
     from pipelines.lineage.lock import read_stages
     from pipelines.lineage.render import audit_table
@@ -48,9 +47,8 @@ def audit(target: Annotated[str, typer.Argument(help="as for lineage; all stages
     graph = Graph(read_stages())
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True) as progress:
         task = progress.add_task("")
-        findings = audit_links(
-            graph, graph.find(target) if target else list(graph.stages), lambda stage: progress.update(task, description=stage)
-        )
+        stages = graph.find(target) if target else list(graph.stages)
+        findings = audit_stages(graph, stages, lambda stage: progress.update(task, description=stage))
     console.print(audit_table(findings))
     raise typer.Exit(exit_code(findings))
 

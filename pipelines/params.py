@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from pipelines import paths
 from rl_datasets.builder import BuilderOptions, load_builder
@@ -114,7 +115,8 @@ class Params(_Section):
         entry = self.datasets[dataset]
         with _at(f"datasets.{dataset}.builder"):
             module = load_builder(entry.builder)
-        return _validate(module.Options, entry.options, f"datasets.{dataset}.options")
+        options: BuilderOptions = _validate(module.Options, entry.options, f"datasets.{dataset}.options")
+        return options
 
     def learner_params(self, experiment: str) -> Any:
         """Returns the frozen preset of an experiment's learner. Raises HindcastError where it is unknown or a value is wrong."""

@@ -34,7 +34,7 @@ class Finding:
     detail: str = ""
 
 
-def audit(graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda stage: None) -> list[Finding]:
+def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda _stage: None) -> list[Finding]:
     """Returns a finding for every link of these stages and of all above them, sources first."""
     findings: list[Finding] = []
     hashes: dict[str, str | None] = {}
@@ -104,9 +104,7 @@ def _audit_path(stage: str, path: str, kind: str, locked: str | None, hashes: di
     if found is None:
         return Finding(stage, Verdict.UNKNOWN, f"{word} {path}", "is not here; 'dvc checkout' or 'dvc pull' brings it back")
     if found != locked:
-        mend = (
-            f"if it was changed on purpose run 'dvc repro', if not restore it with '{'git' if kind == 'deps' else 'dvc'} checkout {path}'"
-        )
+        mend = f"if it was changed on purpose run 'dvc repro', if not restore it with '{'git' if kind == 'deps' else 'dvc'} checkout'"
         return Finding(stage, Verdict.BROKEN, f"{word} {path}", f"md5 is {found}, dvc.lock says {locked}; {mend}")
     return Finding(stage, Verdict.HOLDS, f"{word} {path}")
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
-from ruamel.yaml import YAML, YAMLError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from rl_datasets.errors import HindcastError
 
@@ -75,10 +76,10 @@ def _read_lock() -> dict[str, Any]:
     if not LOCK.is_file():
         return {}
     try:
-        content = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8"))
-    except YAMLError as error:
+        content = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8")) or {}
+        return dict(content.get("stages", {}))
+    except (YAMLError, AttributeError) as error:
         raise HindcastError(
-            f"{LOCK} is not valid YAML: {' '.join(str(error).split())}. If a merge left its markers there, take one side "
+            f"{LOCK} is not what DVC writes: {' '.join(str(error).split())}. If a merge left its markers there, take one side "
             "('git checkout --theirs dvc.lock') and run 'dvc repro'."
         ) from error
-    return dict((content or {}).get("stages", {}))

@@ -11,6 +11,8 @@ ROOT = Path(__file__).parents[2]
 STAGES = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text())["stages"]
 SOURCES = {"pipelines": ROOT, "trainer": ROOT, "rl_datasets": ROOT / "datasets"}
 
+PLUGINS = ("datasets/rl_datasets/builders", "trainer/learners")
+
 # The frame around every stage, and plain helpers: they decide how a stage runs and reports, not what it writes.
 FRAME = {
     "pipelines/params.py",
@@ -69,21 +71,22 @@ def covered(path: str, declarations: set[str]) -> bool:
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_declares_what_it_imports(stage):
     missing = {path for path in closure(ROOT / f"pipelines/{stage}.py") if not covered(path, declared(stage))}
-    plugins = ("datasets/rl_datasets/builders/", "trainer/learners/")
-    assert not {path for path in missing if not path.startswith(plugins)}
+    assert not {path for path in missing if not path.startswith(PLUGINS)}
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_declares_no_code_that_it_cannot_import(stage):
     used = closure(ROOT / f"pipelines/{stage}.py")
-    for plugin in ("datasets/rl_datasets/builders", "trainer/learners"):
+    for plugin in PLUGINS:
         used |= {p for f in (ROOT / plugin).glob("*.py") if any("${item." in d for d in declared(stage)) for p in closure(f)}
     for declaration in declared(stage):
         if "${" not in declaration:
             assert any(covered(path, {declaration}) for path in used), f"{stage} declares {declaration}, which it does not import"
 
 
-@pytest.mark.parametrize("plugin", [*(ROOT / "datasets/rl_datasets/builders").glob("[!_]*.py"), *(ROOT / "trainer/learners").glob("[!_]*.py")])
+@pytest.mark.parametrize(
+    "plugin", [*(ROOT / "datasets/rl_datasets/builders").glob("[!_]*.py"), *(ROOT / "trainer/learners").glob("[!_]*.py")]
+)
 def test_what_a_plugin_imports_is_declared_by_its_stages(plugin):
     stages = ["collect"] if "builders" in plugin.parts else ["train", "evaluate"]
     for stage in stages:

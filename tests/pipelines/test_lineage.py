@@ -1,0 +1,162 @@
+"""Lineage and audit on a small DVC project of three stages: every planted fault is found, and where it is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from pipelines.cli import app
+from pipelines.lineage.audit import Finding, Verdict, audit_stages, exit_code
+from pipelines.lineage.graph import Graph
+from pipelines.lineage.lock import hash_path, read_stages
+from pipelines.lineage.record import recording
+from rl_datasets.errors import HindcastError
+from rl_datasets.files import read_json
+from rl_datasets.manifest import Input, Manifest, write_manifest
+
+DVC_YAML = """
+stages:
+  collect:
+    foreach: ${datasets}
+    do:
+      cmd: python make.py ${item} artifacts/raw/${key}
+      deps:
+        - make.py
+      params:
+        - datasets.${key}
+      outs:
+        - artifacts/raw/${key}
+  train:
+    cmd: cp -r artifacts/raw/one artifacts/model
+    deps:
+      - artifacts/raw/one
+    outs:
+      - artifacts/model
+"""
+MAKE = """
+import pathlib, sys
+folder = pathlib.Path(sys.argv[2], "1.0.0")
+folder.mkdir(parents=True)
+for name in ("b", "a", "z/c"):
+    path = folder / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(name + sys.argv[1])
+"""
+
+
+def run(*command: str) -> None:
+    subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True)
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    subprocess.run(["git", "init", "-q"], check=True)
+    Path("dvc.yaml").write_text(DVC_YAML)
+    Path("params.yaml").write_text("datasets: {one: 1, two: 2}\n")
+    Path("make.py").write_text(MAKE)
+    run("dvc", "init", "-q")
+    run("dvc", "repro", "-q")
+    return tmp_path
+
+
+def verdicts() -> dict[Verdict, list[str]]:
+    findings = audit_stages(graph := Graph(read_stages()), list(graph.stages))
+    return {verdict: [f"{f.stage}: {f.link}" for f in findings if f.verdict is verdict] for verdict in Verdict}
+
+
+def test_audit_and_lineage(project):
+    """One project for all faults, since `dvc repro` takes seconds: each is planted, found and mended."""
+    lock = YAML(typ="safe").load(Path("dvc.lock").read_text())["stages"]
+    for stage in lock.values():
+        for entry in [*stage["deps"], *stage["outs"]]:
+            assert hash_path(Path(entry["path"])) == entry["md5"]
+
+    graph = Graph(read_stages())
+    assert graph.parents("train") == ["collect@one"]
+    assert graph.children("collect@two") == []
+    assert graph.find("artifacts/raw/two/1.0.0/a") == ["collect@two"]
+    with pytest.raises(HindcastError, match=r"'nosuch' is no stage.*one, train, two"):
+        graph.find("nosuch")
+
+    clean = verdicts()
+    assert clean[Verdict.BROKEN] == clean[Verdict.UNKNOWN] == []
+    assert len(clean[Verdict.HOLDS]) == 8  # two collects: make.py, parameter, output; train: input, output
+
+    def broken_by(path: str, change) -> list[str]:
+        file = Path(path)
+        before = file.read_bytes()
+        file.unlink()  # DVC may have hard-linked it to its cache
+        file.write_bytes(change(before))
+        found = verdicts()[Verdict.BROKEN]
+        file.unlink()
+        file.write_bytes(before)
+        assert not verdicts()[Verdict.BROKEN]
+        return found
+
+    def flip(data: bytes) -> bytes:
+        return bytes([data[0] ^ 1]) + data[1:]
+
+    assert broken_by("artifacts/raw/one/1.0.0/z/c", flip) == ["collect@one: output artifacts/raw/one", "train: input artifacts/raw/one"]
+    assert broken_by("artifacts/model/1.0.0/a", flip) == ["train: output artifacts/model"]
+    assert broken_by("make.py", lambda data: data + b"\n") == ["collect@one: input make.py", "collect@two: input make.py"]
+    assert broken_by("params.yaml", lambda data: data.replace(b"2", b"3")) == [
+        "collect@two: command",
+        "collect@two: parameter datasets.two",
+    ]
+    assert broken_by("dvc.yaml", lambda data: data.replace(b"cp -r", b"cp -R")) == ["train: command"]
+
+    result = CliRunner().invoke(app, ["audit"])
+    assert (result.exit_code, "holds" in result.output) == (0, True)
+    result = CliRunner().invoke(app, ["lineage", "train"])
+    assert "collect@one" in result.output
+    assert "collect@two" not in result.output
+    assert "datasets.one = 1" in result.output
+    assert "train" in CliRunner().invoke(app, ["lineage", "one", "--down"]).output
+
+    Path("artifacts/model").rename("elsewhere")
+    assert verdicts()[Verdict.UNKNOWN] == ["train: output artifacts/model"]
+    assert CliRunner().invoke(app, ["audit", "train"]).exit_code == 2
+    assert CliRunner().invoke(app, ["audit", "two"]).exit_code == 0
+
+    Path("dvc.lock").write_text("<<<<<<< ours\n")
+    with pytest.raises(HindcastError, match="merge left its markers"):
+        read_stages()
+    Path("dvc.lock").unlink()
+    assert verdicts()[Verdict.UNKNOWN] == ["collect@one: dvc.lock", "collect@two: dvc.lock", "train: dvc.lock"]
+
+
+def test_a_manifest_that_names_another_content_is_found(project):
+    Path("artifacts/model").rename("elsewhere")
+    for folder, inputs in (("artifacts/raw/one", ()), ("artifacts/model", (Input("one", "artifacts/raw/one", "digest-of-old"),))):
+        Path(folder).mkdir(exist_ok=True)
+        write_manifest(Path(folder), Manifest("job", "digest-of-new", {}, inputs))
+    assert "train: content of artifacts/raw/one as artifacts/model/manifest.json names it" in verdicts()[Verdict.BROKEN]
+
+
+def test_exit_code_prefers_broken_over_unknown():
+    holds, broken, unknown = (Finding("train", verdict, "link") for verdict in (Verdict.HOLDS, Verdict.BROKEN, Verdict.UNKNOWN))
+    assert [exit_code(found) for found in ([holds], [holds, unknown], [unknown, broken, holds])] == [0, 2, 1]
+
+
+def test_a_record_is_left_on_success_and_on_failure(tmp_path):
+    folder = tmp_path / "made"
+    write_manifest(folder, Manifest("collect@one", "abc", {"seed": 0}, (Input("file", "source.csv", "def"),)))
+    with recording("collect@one", tmp_path / "records") as outcome:
+        outcome.folders.append(folder)
+    with pytest.raises(ValueError, match="no luck"), recording("train@one", tmp_path / "records"):
+        raise ValueError("no luck")
+    (complete,) = (tmp_path / "records/collect@one").glob("*.json")
+    (failed,) = (tmp_path / "records/train@one").glob("*.json")
+    event = read_json(complete)
+    assert event["eventType"] == "COMPLETE"
+    assert event["inputs"][0]["name"] == "source.csv"
+    assert event["outputs"][0]["facets"]["hindcast_content"]["digest"] == "abc"
+    assert "numpy" in event["run"]["facets"]["hindcast_environment"]["packages"]
+    event = json.loads(failed.read_text())
+    assert event["eventType"] == "FAIL"
+    assert "no luck" in event["run"]["facets"]["errorMessage"]["message"]
