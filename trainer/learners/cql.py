@@ -1,0 +1,278 @@
+"""Conservative Q-learning (Kumar et al. 2020): CQL(H) on soft actor-critic for continuous actions, on double DQN for discrete.
+
+Published implementations differ; here
+- all gradients are taken at the old parameters, the old alpha in the policy's loss; the targets move last;
+- the critic's loss is the sum over the critics of squared error (no factor 0.5) and min_q_weight times the difference;
+- no entropy in the target unless `backup_entropy`; `max_target_backup` takes n_actions, min over critics, then max over actions;
+- without `importance_sampling` the set holds the data's action too and no density is taken off, as in the authors' code;
+- the sampled actions of the conservative part are drawn anew, apart from the target's and the policy loss's;
+- the policy network runs once for each state, and the critic's first layer sees each state once (`networks.Torso`);
+- discrete: a' = argmax_a min_i q_i(s', a) and the target min_i q_target_i(s', a'); all actions form the set; `sample` draws from
+  the softmax of min_i q_i / conservative_temperature, the distribution under which the conservative part is stationary;
+- `act_with: target` acts by the averaged critics of a discrete learner. Off by default.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jax.lax import stop_gradient
+from pydantic import Field
+
+from rl_datasets.schema import EnvSpec, Transition, Tree
+from trainer.actions import EDGE, LOG_2, decode_action, encode_action, require_learnable, sample_squashed, squashed_log_prob, take, unsquash
+from trainer.learner import LearnerParams, Metrics
+from trainer.networks import SquashedGaussianNetwork, action_size, critic_ensemble, default_float, leaf_specs
+from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
+
+MAX_ALPHA_PRIME = 1e6
+
+Output = tuple[Array, Array]  # mean and log standard deviation of the policy, each [B, A]
+
+
+class CQLParams(LearnerParams):
+    min_q_weight: float | None = Field(None, ge=0)  # where absent, 5 for continuous and 1 for discrete actions
+    conservative_temperature: float = Field(1.0, gt=0)
+    difference_clip: tuple[float, float] | None = None
+    lagrange_gap: float | None = None  # with a gap, min_q_weight is multiplied by a learnt alpha'
+    tau: float = Field(0.005, gt=0, le=1)
+    decay: tuple[Literal["critic", "policy"], ...] = ()  # a cosine to zero over the run
+    num_critics: int = Field(2, ge=1)
+    layer_norm: bool = False  # of the critics
+    act_with: Literal["critic", "target"] = "critic"  # discrete actions only; the rest is for continuous ones
+    n_actions: int = Field(10, gt=0)
+    importance_sampling: bool = True
+    backup_entropy: bool = False
+    max_target_backup: bool = False
+    policy_learning_rate: float = Field(1e-4, gt=0)
+    log_std_range: tuple[float, float] = (-20.0, 2.0)
+    learn_alpha: bool = True
+    initial_alpha: float = Field(1.0, gt=0)
+    target_entropy: float | None = None  # minus the number of the action's elements where absent
+    bc_warmup: int = Field(0, ge=0)  # first updates in which the policy clones the data
+
+
+Params = CQLParams
+
+
+class State(NamedTuple):
+    step: Array
+    key: Array
+    params: dict[str, Tree]  # critic; policy and log_alpha for continuous actions; log_alpha_prime with a Lagrange gap
+    target: Tree  # of the critic
+    opt_state: dict[str, Tree]
+
+
+def td_loss(q: Array, target: Array) -> Array:
+    """The sum over the critics of [ (q_i(s, a) - target)^2 ], q [critics, B], target [B]."""
+    return jnp.sum(jnp.mean((q - jnp.expand_dims(target, 0)) ** 2, axis=-1))
+
+
+def td_target(reward: Array, discount: Array, next_v: Array, gamma: float) -> Array:
+    """r + gamma d v(s'), all [B]."""
+    return stop_gradient(reward + gamma * discount * next_v)
+
+
+def soft_maximum(q_set: Array, temperature: float) -> Array:
+    """temperature * logsumexp(q / temperature) over the set of actions: [critics, C, B] -> [critics, B]."""
+    return temperature * jax.nn.logsumexp(q_set / temperature, axis=1)
+
+
+def policy_loss(log_prob: Array, q: Array, alpha: Array) -> Array:
+    """[ alpha log pi(a_pi|s) - min_i q_i(s, a_pi) ], all [B]."""
+    return jnp.mean(stop_gradient(alpha) * log_prob - q)
+
+
+def alpha_loss(log_alpha: Array, log_prob: Array, target_entropy: float) -> Array:
+    """SAC's rule: alpha grows while the policy's entropy is below its target."""
+    return -log_alpha * stop_gradient(jnp.mean(log_prob) + target_entropy)
+
+
+@dataclass(frozen=True)
+class Learner:
+    Params: ClassVar[type[LearnerParams]] = CQLParams
+
+    params: CQLParams
+    spec: EnvSpec
+    updates: int
+
+    def __post_init__(self) -> None:
+        require_learnable(self.spec, "cql", bounded=True)
+
+    @property
+    def discrete(self) -> bool:
+        return self.spec.action.is_discrete
+
+    @property
+    def min_q_weight(self) -> float:
+        return (1.0 if self.discrete else 5.0) if self.params.min_q_weight is None else self.params.min_q_weight
+
+    @property
+    def target_entropy(self) -> float:
+        return -float(action_size(self.spec.action)) if self.params.target_entropy is None else self.params.target_entropy
+
+    @cached_property
+    def _critic(self) -> nn.Module:
+        p, num_actions = self.params, self.spec.action.num_values
+        return critic_ensemble(p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions)
+
+    @cached_property
+    def _policy(self) -> SquashedGaussianNetwork:
+        p = self.params
+        return SquashedGaussianNetwork(leaf_specs(self.spec.observation), p.hidden_sizes, action_size(self.spec.action), p.log_std_range)
+
+    @cached_property
+    def _optimizers(self) -> dict[str, optax.GradientTransformation]:
+        p = self.params
+        rates = {"critic": p.learning_rate, "log_alpha_prime": p.learning_rate}
+        rates |= {"policy": p.policy_learning_rate, "log_alpha": p.policy_learning_rate}
+        decay = {*p.decay, "log_alpha"} if "policy" in p.decay else set(p.decay)
+        return {name: make_optimizer(OptimizerParams(rate, name in decay, self.updates, p.max_grad_norm)) for name, rate in rates.items()}
+
+    def init(self, key: Array) -> State:
+        key, critic_key, policy_key = jax.random.split(key, 3)
+        observation = jax.tree.map(lambda leaf: leaf.zeros(1), self.spec.observation)
+        action = encode_action(self.spec.action.zeros(1), self.spec.action)
+        params = {"critic": self._critic.init(critic_key, observation, None if self.discrete else action)}
+        if not self.discrete:
+            params["policy"] = self._policy.init(policy_key, observation)
+            params["log_alpha"] = jnp.asarray(math.log(self.params.initial_alpha), default_float())
+        if self.params.lagrange_gap is not None:
+            params["log_alpha_prime"] = jnp.zeros((), default_float())
+        opt_state = {name: self._optimizers[name].init(params[name]) for name in params}
+        return State(jnp.int32(0), key, params, jax.tree.map(jnp.copy, params["critic"]), opt_state)
+
+    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
+        check_batch(batch, self.spec)
+        key, loss_key = jax.random.split(state.key)
+        grads, metrics = jax.grad(self._loss, has_aux=True)(state.params, state.target, state.step, batch, loss_key)
+        params, opt_state, norms = descend(self._optimizers, grads, state.params, state.opt_state)
+        target = move_target(state.target, params["critic"], self.params.tau)
+        return State(state.step + 1, key, params, target, opt_state), {**metrics, **norms}
+
+    def losses(self, state: State, batch: Transition) -> Metrics:
+        check_batch(batch, self.spec)
+        return self._loss(state.params, state.target, state.step, batch, state.key)[1]
+
+    def policy(self, state: State) -> Tree:
+        if not self.discrete:
+            return state.params["policy"]
+        return state.target if self.params.act_with == "target" else state.params["critic"]
+
+    def act(self, policy: Tree, observation: Tree) -> Array:
+        if self.discrete:
+            return decode_action(jnp.argmax(self._min_q(policy, observation), axis=-1), self.spec.action)
+        return decode_action(jnp.tanh(self._outputs(policy, observation)[0]), self.spec.action)
+
+    def sample(self, policy: Tree, key: Array, observation: Tree) -> Array:
+        if self.discrete:
+            logits = self._min_q(policy, observation) / self.params.conservative_temperature
+            return decode_action(jax.random.categorical(key, logits), self.spec.action)
+        return decode_action(sample_squashed(key, *self._outputs(policy, observation))[0], self.spec.action)
+
+    def _loss(self, params: dict[str, Tree], target: Tree, step: Array, batch: Transition, key: Array) -> tuple[Array, Metrics]:
+        """The sum of every network's loss, with the gradients stopped so that each loss reaches its own network alone."""
+        if self.discrete:
+            return self._critic_loss(params, *self._discrete_values(params["critic"], target, batch), batch)
+        policy_key, target_key, set_key = jax.random.split(key, 3)
+        output = self._outputs(params["policy"], batch.observation)
+        next_output = stop_gradient(self._outputs(params["policy"], batch.next_observation))
+        actor_loss, v, actor_metrics = self._actor_loss(output, params, step, batch, policy_key)
+        next_v = self._next_v(target, params["log_alpha"], next_output, batch.next_observation, target_key)
+        q, q_set = self._set_values(params["critic"], stop_gradient(output), next_output, batch, set_key)
+        loss, metrics = self._critic_loss(params, q, q_set, next_v, v, batch)
+        return loss + actor_loss, {**metrics, **actor_metrics}
+
+    def _critic_loss(
+        self, params: dict[str, Tree], q: Array, q_set: Array, next_v: Array, v: Array, batch: Transition
+    ) -> tuple[Array, Metrics]:
+        """q [critics, B] of the data, q_set [critics, C, B], next_v [B] for the target, v [B] to report. Adds the loss of alpha'."""
+        p = self.params
+        target = td_target(batch.reward, batch.discount, next_v, p.gamma)
+        difference = soft_maximum(q_set, p.conservative_temperature) - q
+        if p.difference_clip is not None:
+            difference = jnp.clip(difference, *p.difference_clip)
+        difference = jnp.mean(difference, axis=-1)
+        bellman = td_loss(q, target)
+        metrics = {"td_loss": bellman, "difference": jnp.mean(difference)}
+        if p.lagrange_gap is None:
+            loss = bellman + self.min_q_weight * jnp.sum(difference)
+            prime_loss = jnp.zeros_like(loss)
+        else:
+            alpha_prime = jnp.clip(jnp.exp(params["log_alpha_prime"]), 0, MAX_ALPHA_PRIME)
+            gap = self.min_q_weight * (difference - p.lagrange_gap)
+            loss = bellman + stop_gradient(alpha_prime) * jnp.sum(gap)
+            prime_loss = -alpha_prime * stop_gradient(jnp.mean(gap))
+            metrics |= {"alpha_prime": alpha_prime, "alpha_prime_loss": prime_loss}
+        metrics |= {"critic_loss": loss, **mean_and_std("q", q), **mean_and_std("v", v), **mean_and_std("target", target)}
+        return loss + prime_loss, {**metrics, **mean_and_std("advantage", jnp.min(q, axis=0) - v)}
+
+    def _discrete_values(self, critic: Tree, target: Tree, batch: Transition) -> tuple[Array, Array, Array, Array]:
+        """q, q_set, next_v and v of `_critic_loss`, with double DQN's choice of the next action by the trained critics."""
+        values: Any = self._critic.apply(critic, batch.observation)
+        chosen = jnp.argmax(self._min_q(critic, batch.next_observation), axis=-1)
+        next_v = take(self._min_q(target, batch.next_observation), chosen)
+        q = take(values, encode_action(batch.action, self.spec.action))
+        return q, jnp.moveaxis(values, -1, 1), next_v, jnp.max(jnp.min(values, axis=0), axis=-1)
+
+    def _actor_loss(
+        self, output: Output, params: dict[str, Tree], step: Array, batch: Transition, key: Array
+    ) -> tuple[Array, Array, Metrics]:
+        """Returns the losses of policy and alpha, min_i q_i(s, a_pi) [B] and metrics. The critics are held still."""
+        alpha = jnp.exp(params["log_alpha"])
+        action, log_prob = sample_squashed(key, *output)
+        q = self._min_q(stop_gradient(params["critic"]), batch.observation, action)
+        loss = policy_loss(log_prob, q, alpha)
+        metrics = {"entropy": -jnp.mean(log_prob), "log_std": jnp.mean(output[1]), "alpha": alpha}
+        if self.params.bc_warmup:
+            data = encode_action(batch.action, self.spec.action)
+            cloning = policy_loss(log_prob, squashed_log_prob(*output, unsquash(data)), alpha)
+            loss = jnp.where(step < self.params.bc_warmup, cloning, loss)
+            metrics["clipped_action_share"] = jnp.mean(jnp.abs(data) > 1 - EDGE)
+        temperature_loss = (
+            alpha_loss(params["log_alpha"], log_prob, self.target_entropy) if self.params.learn_alpha else jnp.zeros_like(loss)
+        )
+        metrics |= {"policy_loss": loss, "alpha_loss": temperature_loss}
+        return loss + temperature_loss, stop_gradient(q), metrics
+
+    def _next_v(self, target: Tree, log_alpha: Array, next_output: Output, next_observation: Tree, key: Array) -> Array:
+        """The value of s' in the critic's target, [B]."""
+        if self.params.max_target_backup:
+            actions, _ = sample_squashed(key, *next_output, self.params.n_actions)
+            return jnp.max(self._min_q(target, next_observation, actions), axis=0)
+        action, log_prob = sample_squashed(key, *next_output)
+        next_v = self._min_q(target, next_observation, action)
+        return next_v - jnp.exp(log_alpha) * log_prob if self.params.backup_entropy else next_v
+
+    def _set_values(self, critic: Tree, output: Output, next_output: Output, batch: Transition, key: Array) -> tuple[Array, Array]:
+        """q of the data [critics, B] and of the set C [critics, C, B], less the log-density each action was drawn with.
+
+        C: n_actions uniform ones, as many of pi(.|s) and of pi(.|s'), every one evaluated at s.
+        """
+        count, data = self.params.n_actions, encode_action(batch.action, self.spec.action)
+        uniform_key, current_key, next_key = jax.random.split(key, 3)
+        uniform = jax.random.uniform(uniform_key, (count, *data.shape), data.dtype, -1, 1)
+        current, current_log_prob = sample_squashed(current_key, *output, count)
+        following, following_log_prob = sample_squashed(next_key, *next_output, count)
+        actions = jnp.concatenate([jnp.expand_dims(data, 0), uniform, current, following])
+        values: Any = self._critic.apply(critic, batch.observation, actions)
+        if not self.params.importance_sampling:
+            return values[:, 0], values
+        uniform_log_prob = jnp.full_like(current_log_prob, -LOG_2 * data.shape[-1])
+        densities = jnp.concatenate([uniform_log_prob, current_log_prob, following_log_prob])
+        return values[:, 0], values[:, 1:] - jnp.expand_dims(densities, 0)
+
+    def _min_q(self, critic: Tree, observation: Tree, action: Array | None = None) -> Array:
+        """min_i q_i: [B, num_actions] for discrete actions, [..., B] for an action [..., B, A]."""
+        values: Any = self._critic.apply(critic, observation, action)
+        return jnp.min(values, axis=0)
+
+    def _outputs(self, policy: Tree, observation: Tree) -> Output:
+        output: Any = self._policy.apply(policy, observation)
+        return output
