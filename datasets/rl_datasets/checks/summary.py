@@ -1,0 +1,124 @@
+"""The numbers of a data card: returns and lengths by policy, and the range of every array."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import tree
+
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
+from rl_datasets.stats import Moments, RunningMoments
+
+COLUMNS = 32  # of an array that are described one by one; a larger array is described as a whole
+CATEGORIES = 32  # values of a category that are counted one by one
+
+
+class RunningSummary:
+    """Describes the observations (o_T included), actions and rewards of all episodes added so far."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        leaves = [*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", ArraySpec((), "float32"))]
+        self._arrays = {name: _describer(leaf) for name, leaf in leaves}
+
+    def add(self, episode: Episode) -> None:
+        arrays = [*tree.flatten(episode.observation), episode.action[:-1], episode.reward[:-1]]
+        for describer, array in zip(self._arrays.values(), arrays, strict=True):
+            describer.add(array)
+
+    def to_json(self, table: pd.DataFrame) -> dict[str, Any]:
+        """Returns plain JSON; a number that is not finite becomes null. table: columns of EpisodeRow, one row an episode."""
+        terminals = int(table["is_terminal"].sum())
+        return {
+            "episodes": len(table),
+            "transitions": int(table["length"].sum()),
+            "terminals": terminals,
+            "truncations": len(table) - terminals,
+            "episode_return": describe(table["episode_return"].to_numpy(np.float64)),
+            "length": describe(table["length"].to_numpy(np.float64)),
+            "policies": {
+                str(policy): {"episodes": len(rows), "episode_return": describe(rows["episode_return"].to_numpy(np.float64))}
+                for policy, rows in table.groupby("policy")
+            },
+            "arrays": {name: described for name, describer in self._arrays.items() if (described := describer.to_json())},
+        }
+
+
+def describe(values: np.ndarray) -> dict[str, float | int | None]:
+    """Returns mean, std, quartiles and range of the finite values, and how many are not finite. values: [N] float64."""
+    finite = values[np.isfinite(values)]
+    if not len(finite):
+        return {"not_finite": len(values)}
+    quantiles = dict(
+        zip(("minimum", "q25", "median", "q75", "maximum"), np.quantile(finite, [0, 0.25, 0.5, 0.75, 1]).tolist(), strict=True)
+    )
+    return {"mean": float(finite.mean()), "std": float(finite.std()), **quantiles, "not_finite": len(values) - len(finite)}
+
+
+class _Floats:
+    """Moments of each column."""
+
+    def __init__(self) -> None:
+        self._moments = RunningMoments()
+
+    def add(self, array: np.ndarray) -> None:
+        self._moments.add(array)
+
+    def to_json(self) -> dict[str, Any]:
+        result = self._moments.result()
+        if result is None or not result.mean.size:
+            return {}
+        return {"columns": _columns(result if result.mean.size <= COLUMNS else _pooled(result))}
+
+
+class _Categories:
+    """How often each value of a category occurs."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+
+    def add(self, array: np.ndarray) -> None:
+        self._counts.update(array.tolist())
+
+    def to_json(self) -> dict[str, Any]:
+        if len(self._counts) > CATEGORIES:
+            return {"distinct": len(self._counts), "minimum": min(self._counts), "maximum": max(self._counts)}
+        return {"counts": {str(value): self._counts[value] for value in sorted(self._counts)}}
+
+
+class _Integers:
+    """The range of all elements, as of images."""
+
+    def __init__(self) -> None:
+        self._minimum, self._maximum = math.inf, -math.inf
+
+    def add(self, array: np.ndarray) -> None:
+        if array.size:
+            self._minimum = min(self._minimum, int(array.min()))
+            self._maximum = max(self._maximum, int(array.max()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {} if self._minimum > self._maximum else {"minimum": self._minimum, "maximum": self._maximum}
+
+
+def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:
+    if np.issubdtype(leaf.dtype, np.floating):
+        return _Floats()
+    return _Categories() if leaf.is_discrete else _Integers()
+
+
+def _pooled(m: Moments) -> Moments:
+    """Returns the moments of all elements, columns not told apart."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = m.mean.mean(keepdims=True)
+        squares = m.squares.sum(keepdims=True) + m.rows * ((m.mean - mean) ** 2).sum(keepdims=True)
+    return Moments(m.rows * m.mean.size, mean, squares, m.minimum.min(keepdims=True), m.maximum.max(keepdims=True))
+
+
+def _columns(m: Moments) -> list[dict[str, float | None]]:
+    rows = zip(m.mean.tolist(), m.std.tolist(), m.minimum.tolist(), m.maximum.tolist(), strict=True)
+    return [
+        {name: value if math.isfinite(value) else None for name, value in zip(("mean", "std", "minimum", "maximum"), row, strict=True)}
+        for row in rows
+    ]
