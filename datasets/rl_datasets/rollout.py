@@ -1,0 +1,290 @@
+"""Environment and policy to Episode: the only place that aligns observations, actions and rewards.
+
+An episode is a function of the environment, the seed that it was reset with, and the actions. A plain loop over one
+environment (`run_episode`) and a vector environment in any of Gymnasium's three autoreset modes (`vector_episodes`) give
+the same rows: no reset's observation passes for a step's, no action that the environment ignored is stored, and the last
+observation is that of the episode's end, not of the next one's start.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+import tree
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from rl_datasets.errors import HindcastError
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree
+
+MakeEnv = Callable[[], gym.Env[Any, Any]]
+Act = Callable[[Tree], Any]  # one observation to one action
+BatchAct = Callable[[Tree, np.ndarray], np.ndarray]  # (observation [N, ...], episode [N] int64) to actions [N, ...]
+
+_LOST = "hindcast_lost"  # the key in `info` of the text of an exception
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An episode that is not in the data because the environment raised."""
+
+    index: int
+    seed: int
+    error: str
+
+
+def episode_seed(seed: int, index: int) -> int:
+    """Returns the seed, in [0, 2**31), of one episode of a data set. No two episodes of a data set share one."""
+    first = int(np.random.SeedSequence(seed).generate_state(1)[0])
+    return (first + index) % 2**31
+
+
+def run_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, seed: int, policy: str) -> Episode:
+    """Runs one episode, from reset(seed) to its end. Its id is its index, so that ids sort as indices do.
+
+    What the environment raises passes through. Raises HindcastError where an array differs from the spec.
+    """
+    observation, info = env.reset(seed=seed)
+    recording = _Recording(spec, observation)
+    terminated = truncated = False
+    while not (terminated or truncated):
+        action = act(observation)
+        recording.act(action)
+        observation, reward, terminated, truncated, info = env.step(action)
+        recording.step(observation, reward)
+    return recording.finish(index, bool(terminated), _metadata(spec, seed, policy, info))
+
+
+def vector_episodes(
+    make_env: MakeEnv,
+    act: BatchAct,
+    spec: EnvSpec,
+    *,
+    seeds: Sequence[int],
+    num_envs: int,
+    first_index: int = 0,
+    policy: Callable[[int], str] = lambda _: "evaluated",
+    autoreset: AutoresetMode | str = AutoresetMode.DISABLED,
+    on_lost: Callable[[Lost], None] | None = None,
+) -> Iterator[tuple[int, Episode]]:
+    """Yields (index, episode) as episodes end: exactly one for each seed, whatever their lengths.
+
+    Episode `first_index + i` starts from seeds[i]; its id, its metadata and what `run_episode` would give are the same. A free
+    environment takes the next episode (with autoreset, the next of those dealt to it beforehand). `act` gets N observations
+    and the index of the episode that each row belongs to, -1 where the action is ignored (but must be valid all the same).
+    N = min(num_envs, len(seeds)) never changes. `policy` names the policy of an episode for its metadata.
+
+    With `on_lost`, an environment that raises loses its episode only: that is reported there, and the environment made anew.
+    Without, the exception passes through. The environments are closed in the end.
+    """
+    mode = AutoresetMode(autoreset)
+    count = min(num_envs, len(seeds))
+    episodes = list(enumerate(seeds, first_index))
+    shared = iter(episodes)
+    queues = [shared if mode == AutoresetMode.DISABLED else iter(episodes[i::count]) for i in range(count)]
+    envs = SyncVectorEnv([_maker(make_env, spec, queue, on_lost is not None) for queue in queues], autoreset_mode=mode)
+    try:
+        for ((index, seed), recording), terminated, info in _play(envs, act, spec):
+            if _LOST not in info:
+                yield index, recording.finish(index, terminated, _metadata(spec, seed, policy(index), info))
+            elif on_lost is not None:
+                on_lost(Lost(index, seed, str(info[_LOST])))
+    finally:
+        envs.close()
+
+
+def truncate(episode: Episode, length: int) -> Episode:
+    """Returns the first `length` transitions as a truncated episode; one that is no longer than that comes back unchanged."""
+    if length >= episode.length:
+        return episode
+    action, reward, discount = (array[: length + 1].copy() for array in (episode.action, episode.reward, episode.discount))
+    action[-1] = reward[-1] = discount[-1] = 0
+    observation = tree.map_structure(lambda leaf: leaf[: length + 1], episode.observation)
+    return replace(episode, observation=observation, action=action, reward=reward, discount=discount, is_terminal=False)
+
+
+class _Recording:
+    """One episode as it runs. Arrays are copied as they come, for an environment may reuse its own."""
+
+    def __init__(self, spec: EnvSpec, observation: Tree) -> None:
+        self._spec = spec
+        self._copy: Callable[[Tree], Tree] = np.array if isinstance(spec.observation, ArraySpec) else _copy_nest
+        self._keep: Callable[[Any], Any] = int if spec.action.is_discrete else np.array
+        self._observations = [self._copy(observation)]
+        self._actions: list[Any] = []
+        self._rewards: list[Any] = []
+
+    def act(self, action: Any) -> None:
+        """Before the environment sees it, which may change it in place."""
+        self._actions.append(self._keep(action))
+
+    def step(self, observation: Tree, reward: Any) -> None:
+        self._observations.append(self._copy(observation))
+        self._rewards.append(reward)
+
+    def finish(self, index: int, is_terminal: bool, metadata: Mapping[str, str | int | float]) -> Episode:
+        steps, spec = len(self._observations), self._spec
+        action, reward, discount = spec.action.zeros(steps), np.zeros(steps, np.float32), np.zeros(steps, np.float32)
+        action[:-1] = _array(spec.action, self._actions, "action")
+        reward[:-1] = _array(ArraySpec((), "float32"), self._rewards, "reward")
+        discount[:-1] = 1
+        discount[-2] = not is_terminal
+        observation = _stack(spec.observation, self._observations, "observation")
+        return Episode(f"{index:08d}", observation, action, reward, discount, is_terminal, metadata)
+
+
+class _Running(NamedTuple):
+    assigned: tuple[int, int]  # (index, seed)
+    recording: _Recording
+
+
+def _begun(assigned: tuple[int, int] | None, spec: EnvSpec, observation: Tree) -> _Running | None:
+    return _Running(assigned, _Recording(spec, observation)) if assigned else None
+
+
+def _play(envs: SyncVectorEnv, act: BatchAct, spec: EnvSpec) -> Iterator[tuple[_Running, bool, Mapping[str, Any]]]:
+    """Steps until every queue is empty; yields (episode, terminated, last info) of each episode as it ends."""
+    mode = envs.metadata["autoreset_mode"]
+    running: list[_Running | None] = [None] * envs.num_envs
+    observation, _ = envs.reset()
+    first = np.ones(envs.num_envs, bool)  # rows of `observation` that begin an episode
+    ended = np.zeros(envs.num_envs, bool)  # environments that the next step resets, instead of taking an action
+    while True:
+        for i in np.flatnonzero(first).tolist():
+            running[i] = _begun(envs.envs[i].get_wrapper_attr("assigned"), spec, _row(observation, i))
+        busy = [(i, episode) for i, episode in enumerate(running) if episode]
+        if not busy and not ended.any():
+            return
+        action = act(observation, np.array([episode.assigned[0] if episode else -1 for episode in running]))
+        for i, episode in busy:
+            episode.recording.act(action[i])
+        first = ended
+        observation, reward, terminated, truncated, infos = envs.step(action)
+        ended = terminated | truncated
+        for i, episode in busy:
+            final, info = _last(mode, observation, infos, i) if ended[i] else (_row(observation, i), {})
+            episode.recording.step(final, reward[i])
+            if ended[i]:
+                running[i] = None
+                yield episode, bool(terminated[i]), info
+        if mode == AutoresetMode.DISABLED and ended.any():
+            observation, _ = envs.reset(options={"reset_mask": ended})
+        if mode != AutoresetMode.NEXT_STEP:
+            first, ended = ended, np.zeros_like(ended)
+
+
+def _last(mode: AutoresetMode, observation: Tree, infos: Mapping[str, Any], i: int) -> tuple[Tree, Mapping[str, Any]]:
+    """Returns environment i's last observation and info; with SAME_STEP, its row already begins the next episode."""
+    if mode == AutoresetMode.SAME_STEP:
+        return infos["final_obs"][i], _row_info(infos["final_info"], i)
+    return _row(observation, i), _row_info(infos, i)
+
+
+class _Assigned(gym.Wrapper[Any, Any, Any, Any]):
+    """Starts the next episode of its queue at every reset, with that episode's seed; stands still once the queue is empty.
+
+    With `guarded`, an exception ends the episode (truncated, its text in info) and the environment is made anew.
+    """
+
+    def __init__(self, make_env: MakeEnv, spec: EnvSpec, queue: Iterator[tuple[int, int]], guarded: bool) -> None:
+        super().__init__(make_env())
+        self.assigned: tuple[int, int] | None = None  # (index, seed) of the episode that runs
+        self._make_env, self._queue, self._guarded = make_env, queue, guarded
+        self._nothing = tree.map_structure(lambda leaf: leaf.zeros(), spec.observation)
+        self._error: str | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        del seed, options  # the seed is the queue's
+        self._error, self.assigned = None, next(self._queue, None)
+        if self.assigned is None:
+            return self._nothing, {}
+        try:
+            return self.env.reset(seed=self.assigned[1])
+        except Exception as error:
+            self._remake(error)
+            return self._nothing, {}  # and the first step ends it
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        if self.assigned is None:
+            return self._nothing, 0.0, False, False, {}
+        if self._error is None:
+            try:
+                observation, reward, terminated, truncated, info = self.env.step(action)
+                if terminated or truncated:  # with SAME_STEP the reset comes before anyone sees it, and may reuse the array
+                    observation = _copy_nest(observation)
+                return observation, reward, terminated, truncated, info
+            except Exception as error:
+                self._remake(error)
+        return self._nothing, 0.0, False, True, {_LOST: self._error}
+
+    def _remake(self, error: Exception) -> None:
+        if not self._guarded:
+            raise error
+        self._error = describe_error(error)
+        self.env = remade(self.env, self._make_env)
+
+
+def remade(env: gym.Env[Any, Any], make_env: MakeEnv) -> gym.Env[Any, Any]:
+    """Returns a new environment in place of one that raised, whose state is unknown; even closing that one may fail."""
+    with contextlib.suppress(Exception):
+        env.close()
+    return make_env()
+
+
+def describe_error(error: Exception) -> str:
+    """Type and text on one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _maker(make_env: MakeEnv, spec: EnvSpec, queue: Iterator[tuple[int, int]], guarded: bool) -> MakeEnv:
+    return lambda: _Assigned(make_env, spec, queue, guarded)
+
+
+def _metadata(spec: EnvSpec, seed: int, policy: str, info: Mapping[str, Any]) -> dict[str, str | int | float]:
+    """`success` is there where the environment reports it in the last step's info."""
+    success = info.get("is_success", info.get("success"))
+    known: dict[str, str | int | float] = {"seed": seed, "policy": policy, "environment": spec.env_id}
+    return known if success is None else {**known, "success": int(bool(success))}
+
+
+def _row(batch: Tree, i: int) -> Tree:
+    return tree.map_structure(lambda leaf: leaf[i], batch)
+
+
+def _row_info(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
+    """What environment i itself put in `info`; the key "_name" masks the environments that have "name"."""
+    return {key: values[i] for key, values in infos.items() if f"_{key}" in infos and infos[f"_{key}"][i] and not isinstance(values, dict)}
+
+
+def _copy_nest(observation: Tree) -> Tree:
+    return tree.map_structure(np.array, observation)
+
+
+def _stack(spec: Tree, rows: Sequence[Tree], name: str) -> Tree:
+    """Rows of one nest to one nest of arrays, as the spec nests them. Raises HindcastError where they differ from it."""
+    if isinstance(spec, ArraySpec):
+        return _array(spec, rows, name)
+    keys = spec.keys() if isinstance(spec, Mapping) else range(len(spec))
+    try:
+        parts = {key: _stack(spec[key], [row[key] for row in rows], f"{name}/{key}") for key in keys}
+    except (KeyError, IndexError, TypeError) as error:
+        raise HindcastError(f"{name} is nested otherwise than its space says ({describe_error(error)}). Mend the environment.") from error
+    return parts if isinstance(spec, Mapping) else tuple(parts.values())
+
+
+def _array(spec: ArraySpec, rows: Sequence[Any], name: str) -> np.ndarray:
+    """Rows to one array [len(rows), ...] of the spec's dtype: floats are rounded, integers must keep their values."""
+    try:
+        found = np.array(rows)
+    except ValueError as error:
+        raise HindcastError(
+            f"{name} changes its shape within an episode; expected {list(spec.shape)} throughout. Mend the environment."
+        ) from error
+    if found.shape != (len(rows), *spec.shape):
+        raise HindcastError(f"{name} has shape {list(found.shape[1:])}, but its space says {list(spec.shape)}. Mend the environment.")
+    array = found.astype(spec.dtype, copy=False)
+    if array.dtype.kind != "f" and array.dtype != found.dtype and not np.array_equal(array, found):
+        raise HindcastError(f"{name} has values of {found.dtype} that do not fit its space's {spec.dtype}. Mend the environment.")
+    return array
