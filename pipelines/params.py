@@ -107,6 +107,16 @@ class Params(_Section):
             _require(key, ["default", *self.datasets], f"checks.{key}", "data sets")
         return self
 
+    def dataset(self, key: str) -> DatasetParams:
+        """Returns the entry of a data set. Raises HindcastError that lists the known ones where there is none of this name."""
+        _require(key, self.datasets, "datasets", "data sets")
+        return self.datasets[key]
+
+    def experiment(self, key: str) -> ExperimentParams:
+        """Returns the entry of an experiment. Raises HindcastError that lists the known ones where there is none of this name."""
+        _require(key, self.experiments, "experiments", "experiments")
+        return self.experiments[key]
+
     def checks_of(self, dataset: str) -> CheckParams:
         return self.checks.get(dataset, self.checks["default"])
 
