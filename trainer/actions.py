@@ -5,14 +5,16 @@ Inside a learner a continuous action is [..., B, A] in [-1, 1] (unscaled where a
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec
+from rl_datasets.schema import ArraySpec, EnvSpec, Tree
 from trainer.networks import CategoricalNetwork, GaussianNetwork, action_size, default_float, leaf_specs
 
 LOG_2 = math.log(2.0)
@@ -93,14 +95,41 @@ def take(values: Array, index: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Categorical:
-    """A discrete policy: a softmax over the actions."""
+class Policy:
+    """A policy of IQL and BC: its network, and what the network's output says of actions."""
 
-    network: CategoricalNetwork
+    network: nn.Module
     spec: ArraySpec
 
+    def init(self, key: Array, observation: Tree) -> Tree:
+        return self.network.init(key, observation)
+
+    def output(self, params: Tree, observation: Tree, dropout_key: Array | None = None) -> Any:
+        """What the other methods take; with a key, units are dropped as in training."""
+        rngs = None if dropout_key is None else {"dropout": dropout_key}
+        return self.network.apply(params, observation, train=dropout_key is not None, rngs=rngs)
+
+    def log_prob(self, output: Any, action: Array) -> Array:
+        """[B], of an encoded action."""
+        raise NotImplementedError
+
+    def mode(self, output: Any) -> Array:
+        """The most likely action, as the environment takes it."""
+        raise NotImplementedError
+
+    def sample(self, output: Any, key: Array) -> Array:
+        """A drawn action, as the environment takes it."""
+        raise NotImplementedError
+
+    def spread(self, output: Any) -> dict[str, Array]:
+        """Metrics of how undecided the policy is, means over the batch."""
+        raise NotImplementedError
+
+
+class Categorical(Policy):
+    """A softmax over the actions; the output is the logits [B, num_actions]."""
+
     def log_prob(self, output: Array, action: Array) -> Array:
-        """[B], of an index [B]."""
         return take(jax.nn.log_softmax(output), action)
 
     def mode(self, output: Array) -> Array:
@@ -114,15 +143,10 @@ class Categorical:
         return {"entropy": -jnp.mean(jnp.sum(jnp.exp(log_prob) * log_prob, axis=-1))}
 
 
-@dataclass(frozen=True)
-class Gaussian:
-    """A continuous policy: a Gaussian around a mean, of which only a drawn or decoded action is clipped to the bounds."""
-
-    network: GaussianNetwork
-    spec: ArraySpec
+class Gaussian(Policy):
+    """A Gaussian, of which only a decoded action is clipped to the bounds; the output is mean and log deviation, each [B, A]."""
 
     def log_prob(self, output: tuple[Array, Array], action: Array) -> Array:
-        """[B], of an action [B, A] in [-1, 1]."""
         return gaussian_log_prob(*output, action)
 
     def mode(self, output: tuple[Array, Array]) -> Array:
@@ -134,12 +158,13 @@ class Gaussian:
 
     def spread(self, output: tuple[Array, Array]) -> dict[str, Array]:
         log_std = output[1]
-        return {"entropy": jnp.mean(jnp.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), axis=-1)), "log_std": jnp.mean(log_std)}
+        entropy = jnp.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
+        return {"entropy": jnp.mean(entropy), "log_std": jnp.mean(log_std)}
 
 
 def make_policy(
     spec: EnvSpec, hidden_sizes: tuple[int, ...], log_std_range: tuple[float, float], squash_mean: bool, dropout: float
-) -> Categorical | Gaussian:
+) -> Policy:
     """The policy of IQL and BC for the spec's action; a mean is squashed only where the action has bounds."""
     leaves, action = leaf_specs(spec.observation), spec.action
     if action.num_values is not None:

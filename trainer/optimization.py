@@ -58,8 +58,12 @@ def check_batch(batch: Transition, spec: EnvSpec) -> None:
     expected = [("reward", scalar), ("discount", scalar), ("action", spec.action)]
     found: list[Any] = [batch.reward, batch.discount, batch.action]
     for name, nest in (("observation", batch.observation), ("next_observation", batch.next_observation)):
-        if jax.tree.structure(nest) != jax.tree.structure(spec.observation):
-            raise HindcastError(f"The batch's {name} is nested as {jax.tree.structure(nest)}, but the spec says {spec.observation}.")
+        found_structure, structure = str(jax.tree.structure(nest)), str(jax.tree.structure(spec.observation))
+        if found_structure != structure:
+            raise HindcastError(
+                f"The batch's {name} is nested as {found_structure}, but environment '{spec.env_id}' needs {structure}. "
+                f"Nest observations as the spec does."
+            )
         expected += named_leaves(spec.observation, name)
         found += [leaf for _, leaf in named_leaves(nest, name)]
     for (name, leaf), array in zip(expected, found, strict=True):

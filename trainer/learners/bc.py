@@ -5,7 +5,7 @@ Discrete actions: cross-entropy. Continuous actions: the Gaussian's log-likeliho
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jax import Array
 from pydantic import Field
 
 from rl_datasets.schema import EnvSpec, Transition, Tree
-from trainer.actions import Categorical, Gaussian, encode_action, make_policy, require_learnable
+from trainer.actions import Categorical, Policy, encode_action, make_policy, require_learnable
 from trainer.learner import LearnerParams, Metrics
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer
 
@@ -59,7 +59,7 @@ class Learner:
         require_learnable(self.spec, "bc")
 
     @cached_property
-    def _policy(self) -> Categorical | Gaussian:
+    def _policy(self) -> Policy:
         p = self.params
         return make_policy(self.spec, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
 
@@ -71,7 +71,7 @@ class Learner:
     def init(self, key: Array) -> State:
         key, policy_key = jax.random.split(key)
         observation = jax.tree.map(lambda leaf: leaf.zeros(1), self.spec.observation)
-        params = {"policy": self._policy.network.init(policy_key, observation)}
+        params = {"policy": self._policy.init(policy_key, observation)}
         return State(jnp.int32(0), key, params, {"policy": self._optimizers["policy"].init(params["policy"])})
 
     def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
@@ -89,14 +89,13 @@ class Learner:
         return state.params["policy"]
 
     def act(self, policy: Tree, observation: Tree) -> Array:
-        return self._policy.mode(self._output(policy, observation))
+        return self._policy.mode(self._policy.output(policy, observation))
 
     def sample(self, policy: Tree, key: Array, observation: Tree) -> Array:
-        return self._policy.sample(self._output(policy, observation), key)
+        return self._policy.sample(self._policy.output(policy, observation), key)
 
     def _loss(self, policy: Tree, batch: Transition, dropout_key: Array | None) -> tuple[Array, Metrics]:
-        train = dropout_key is not None
-        output: Any = self._policy.network.apply(policy, batch.observation, train=train, rngs={"dropout": dropout_key} if train else None)
+        output = self._policy.output(policy, batch.observation, dropout_key)
         action = encode_action(batch.action, self.spec.action)
         log_prob = self._policy.log_prob(output, action)
         if isinstance(self._policy, Categorical):

@@ -138,8 +138,8 @@ class Learner:
     def init(self, key: Array) -> State:
         key, critic_key, policy_key = jax.random.split(key, 3)
         observation = jax.tree.map(lambda leaf: leaf.zeros(1), self.spec.observation)
-        action = encode_action(self.spec.action.zeros(1), self.spec.action)
-        params = {"critic": self._critic.init(critic_key, observation, None if self.discrete else action)}
+        action = encode_action(jnp.asarray(self.spec.action.zeros(1)), self.spec.action)
+        params: dict[str, Tree] = {"critic": self._critic.init(critic_key, observation, None if self.discrete else action)}
         if not self.discrete:
             params["policy"] = self._policy.init(policy_key, observation)
             params["log_alpha"] = jnp.asarray(math.log(self.params.initial_alpha), default_float())
@@ -274,5 +274,5 @@ class Learner:
         return jnp.min(values, axis=0)
 
     def _outputs(self, policy: Tree, observation: Tree) -> Output:
-        output: Any = self._policy.apply(policy, observation)
-        return output
+        mean, log_std = self._policy.apply(policy, observation)
+        return mean, log_std

@@ -23,7 +23,7 @@ from jax import Array
 from pydantic import Field
 
 from rl_datasets.schema import EnvSpec, Transition, Tree
-from trainer.actions import Categorical, Gaussian, encode_action, make_policy, require_learnable, take
+from trainer.actions import Policy, encode_action, make_policy, require_learnable, take
 from trainer.learner import LearnerParams, Metrics
 from trainer.networks import Value, critic_ensemble, leaf_specs
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
@@ -110,7 +110,7 @@ class Learner:
         return critic_ensemble(p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions)
 
     @cached_property
-    def _policy(self) -> Categorical | Gaussian:
+    def _policy(self) -> Policy:
         p = self.params
         return make_policy(self.spec, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
 
@@ -123,12 +123,12 @@ class Learner:
     def init(self, key: Array) -> State:
         key, value_key, critic_key, policy_key = jax.random.split(key, 4)
         observation = jax.tree.map(lambda leaf: leaf.zeros(1), self.spec.observation)
-        action = encode_action(self.spec.action.zeros(1), self.spec.action)
+        action = encode_action(jnp.asarray(self.spec.action.zeros(1)), self.spec.action)
         critic_input = (observation,) if self.spec.action.is_discrete else (observation, action)
         params = {
             "value": self._value.init(value_key, observation),
             "critic": self._critic.init(critic_key, *critic_input),
-            "policy": self._policy.network.init(policy_key, observation),
+            "policy": self._policy.init(policy_key, observation),
         }
         opt_state = {name: optimizer.init(params[name]) for name, optimizer in self._optimizers.items()}
         # copies, because a caller that donates the state may not hand over one buffer twice
@@ -140,7 +140,8 @@ class Learner:
         check_batch(batch, self.spec)
         key, dropout_key = jax.random.split(state.key)
         value_grad, value_metrics = jax.grad(self._value_loss, has_aux=True)(state.params["value"], state.target, batch)
-        params, opt_state, norms = state.params, state.opt_state, {}
+        params, opt_state = state.params, state.opt_state
+        norms: Metrics = {}
         if self.params.order == "sequential":
             params, opt_state, norms = descend(self._optimizers, {"value": value_grad}, params, opt_state)
         policy_grad, policy_metrics = jax.grad(self._policy_loss, has_aux=True)(
@@ -152,11 +153,8 @@ class Learner:
             grads["value"] = value_grad
         params, opt_state, more_norms = descend(self._optimizers, grads, params, opt_state)
         target = move_target(state.target, params["critic"], self.params.tau)
-        average = (
-            state.average
-            if self.params.policy_average is None
-            else move_target(state.average, params["policy"], self.params.policy_average)
-        )
+        rate = self.params.policy_average
+        average = None if rate is None else move_target(state.average, params["policy"], rate)
         metrics = {**value_metrics, **policy_metrics, **critic_metrics, **norms, **more_norms}
         return State(state.step + 1, key, params, target, average, opt_state), metrics
 
@@ -173,10 +171,10 @@ class Learner:
         return state.params["policy"] if state.average is None else state.average
 
     def act(self, policy: Tree, observation: Tree) -> Array:
-        return self._policy.mode(self._output(policy, observation))
+        return self._policy.mode(self._policy.output(policy, observation))
 
     def sample(self, policy: Tree, key: Array, observation: Tree) -> Array:
-        return self._policy.sample(self._output(policy, observation), key)
+        return self._policy.sample(self._policy.output(policy, observation), key)
 
     def _value_loss(self, value: Tree, target: Tree, batch: Transition) -> tuple[Array, Metrics]:
         v: Any = self._value.apply(value, batch.observation)
@@ -191,12 +189,11 @@ class Learner:
         return loss, {"critic_loss": loss, **mean_and_std("q", q), **mean_and_std("target", target)}
 
     def _policy_loss(self, policy: Tree, value: Tree, target: Tree, batch: Transition, dropout_key: Array | None) -> tuple[Array, Metrics]:
-        p, train = self.params, dropout_key is not None
+        p = self.params
         v: Any = self._value.apply(value, batch.observation)
         advantage = jnp.min(self._q(target, batch), axis=0) - v
         weight = policy_weight(advantage, p.temperature, p.max_weight)
-        rngs = {"dropout": dropout_key} if train else None
-        output: Any = self._policy.network.apply(policy, batch.observation, train=train, rngs=rngs)
+        output = self._policy.output(policy, batch.observation, dropout_key)
         log_prob = self._policy.log_prob(output, encode_action(batch.action, self.spec.action))
         loss = policy_loss(log_prob, weight)
         metrics = {"policy_loss": loss, "clipped_weight_share": jnp.mean(weight >= p.max_weight), "log_prob": jnp.mean(log_prob)}
