@@ -274,5 +274,6 @@ class Learner:
         return jnp.min(values, axis=0)
 
     def _outputs(self, policy: Tree, observation: Tree) -> Output:
-        mean, log_std = self._policy.apply(policy, observation)
+        output: Any = self._policy.apply(policy, observation)
+        mean, log_std = output
         return mean, log_std
