@@ -1,0 +1,83 @@
+"""tf.train.Example in its wire format, written straight from the bytes of arrays.
+
+Byte for byte what `Example.SerializeToString(deterministic=True)` gives: map keys sorted, number lists packed. The protobuf
+library takes a Python object a number and its map order differs between processes; this does neither.
+Wire format: https://protobuf.dev/programming-guides/encoding/
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+_FIRST = b"\x0a"  # field 1, length-delimited: Example.features, Features.feature, a map entry's key, <kind>List.value, Feature.bytes_list
+_SECOND = b"\x12"  # field 2: a map entry's value, Feature.float_list
+_THIRD = b"\x1a"  # field 3: Feature.int64_list
+
+
+def encode_example(features: Mapping[str, bytes]) -> bytes:
+    """Returns a serialised Example of features that were encoded by the functions below."""
+    entries: list[bytes] = []
+    for key in sorted(features, key=_utf8):
+        feature, prefix = features[key], _key_field(key)
+        size = _varint(len(feature))
+        entries += (_FIRST, _varint(len(prefix) + len(size) + len(feature)), prefix, size, feature)
+    return _field(_FIRST, b"".join(entries))
+
+
+def float_feature(array: np.ndarray) -> bytes:
+    """float32 values, in C order."""
+    return _field(_SECOND, _field(_FIRST, np.ascontiguousarray(array, "<f4").tobytes()) if array.size else b"")
+
+
+def int64_feature(array: np.ndarray) -> bytes:
+    """Booleans and integers, in C order; uint64 is kept bit for bit in an int64."""
+    return _field(_THIRD, _field(_FIRST, encode_varints(array)) if array.size else b"")
+
+
+def bytes_feature(values: Sequence[bytes]) -> bytes:
+    return _field(_FIRST, b"".join(_field(_FIRST, value) for value in values))
+
+
+def rows_feature(array: np.ndarray) -> bytes:
+    """One bytes value a row of an array [N, ...]: the row in C order."""
+    rows = np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
+    head = np.frombuffer(_FIRST + _varint(rows.shape[1]), np.uint8)
+    return _field(_FIRST, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes())
+
+
+def encode_varints(array: np.ndarray) -> bytes:
+    """Returns the concatenated varints of an array of booleans or integers; a negative number takes ten bytes."""
+    values = array.astype(np.int64, copy=False).reshape(-1).view(np.uint64)
+    if not values.size or values.max() < 128:
+        return values.astype(np.uint8).tobytes()
+    groups = values[:, None] >> np.arange(0, 70, 7, dtype=np.uint64)[None, :9]
+    groups = np.concatenate([groups, values[:, None] >> np.uint64(63)], axis=1)  # [N, 10], seven bits each
+    used = np.maximum((groups != 0).sum(axis=1), 1)  # groups are nonzero up to the highest set bit
+    column = np.arange(10)
+    encoded: np.ndarray = (groups & np.uint64(127)).astype(np.uint8) | np.where(column < used[:, None] - 1, 128, 0).astype(np.uint8)
+    return encoded[column < used[:, None]].tobytes()
+
+
+def _field(tag: bytes, content: bytes) -> bytes:
+    return b"".join((tag, _varint(len(content)), content))
+
+
+@lru_cache(maxsize=4096)
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 127:
+        encoded.append(value & 127 | 128)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+@lru_cache(maxsize=4096)
+def _utf8(key: str) -> bytes:
+    return key.encode()
+
+
+@lru_cache(maxsize=4096)
+def _key_field(key: str) -> bytes:
+    return _field(_FIRST, _utf8(key)) + _SECOND

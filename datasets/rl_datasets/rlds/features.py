@@ -1,0 +1,169 @@
+"""EnvSpec to TFDS features and back, and arrays to and from what is stored of them.
+
+Stored: floats as float lists, integers and booleans as int64 lists, uint8 arrays as one string of bytes a step. A tuple of
+observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the data set's metadata restores it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rl_datasets.errors import HindcastError
+from rl_datasets.rlds.example import bytes_feature, encode_example, float_feature, int64_feature, rows_feature
+from rl_datasets.rlds.quiet_tensorflow import tf, tfds
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
+
+_STORABLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
+
+
+def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
+    """Returns the tfds FeaturesDict of a data set whose episodes have these metadata columns. Raises HindcastError on float64."""
+    for name, leaf in (*named_leaves(spec.observation, "observation"), ("action", spec.action)):
+        check_storable(name, leaf)
+    steps = {
+        "observation": _nested_features(spec.observation),
+        "action": _array_feature(spec.action),
+        "reward": np.float32,
+        "discount": np.float32,
+        "is_first": np.bool_,
+        "is_last": np.bool_,
+        "is_terminal": np.bool_,
+    }
+    episode = {"episode_id": tfds.features.Text(), **{key: _metadata_feature(kind) for key, kind in columns.items()}}
+    return tfds.features.FeaturesDict({"steps": tfds.features.Dataset(steps), **episode})
+
+
+def encode_episode(episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:
+    """Returns the serialised tf.train.Example of one episode, exactly as TFDS would serialise it with sorted keys."""
+    first, last = np.zeros((2, episode.length + 1), np.uint8)
+    first[0] = last[-1] = 1
+    features = {
+        "steps/action": _encode_array(episode.action),
+        "steps/reward": float_feature(episode.reward),
+        "steps/discount": float_feature(episode.discount),
+        "steps/is_first": int64_feature(first),
+        "steps/is_last": int64_feature(last),
+        "steps/is_terminal": int64_feature(last if episode.is_terminal else np.zeros_like(last)),
+        "episode_id": bytes_feature([episode.episode_id.encode()]),
+    }
+    for name, array in named_leaves(episode.observation, "steps/observation"):
+        features[name] = _encode_array(array)
+    for key, value in metadata.items():
+        features[key] = _encode_metadata(value)
+    return encode_example(features)
+
+
+def flat_features(features: Any, root: str = "") -> dict[str, Any]:
+    """Returns the leaves of a FeaturesDict by path."""
+    if not isinstance(features, tfds.features.FeaturesDict):
+        return {root: features}
+    return {path: leaf for key in features for path, leaf in flat_features(features[key], f"{root}/{key}" if root else key).items()}
+
+
+def derived_spec(features: Any, env_id: str) -> EnvSpec:
+    """Returns the spec that the features of foreign RLDS data allow: shapes and dtypes as read, no bounds.
+
+    Raises HindcastError where the steps have no observation or action, or one that cannot be an array of a fixed shape.
+    """
+    for key in ("observation", "action"):
+        if key not in features:
+            raise HindcastError(f"The steps hold {sorted(features)}, but RLDS steps need '{key}'. Import the data with a builder instead.")
+    action = _derived_nest(features["action"], "action")
+    if not isinstance(action, ArraySpec):
+        raise HindcastError(f"action is a nest of {sorted(action)}, but one array is expected. Import the data with a builder.")
+    return EnvSpec(env_id, _derived_nest(features["observation"], "observation"), action)
+
+
+def stored_dtype(feature: Any) -> Any:
+    """Returns the TensorFlow dtype that a feature has inside an Example: int64, float32 or string."""
+    return tfds.core.example_parser._to_tf_example_spec(feature.get_serialized_info()).dtype
+
+
+def decode_array(feature: Any, values: Any, count: int) -> np.ndarray:
+    """Returns [count, ...] from the stored values of that many steps, all at once where the encoding allows it."""
+    spec = array_spec(feature, "")
+    if isinstance(feature, tfds.features.Image):
+        values = tf.map_fn(feature.decode_example, values, fn_output_signature=feature.tf_dtype)
+    elif _encoding(feature) != "none":
+        raw = tf.io.decode_compressed(values, "ZLIB") if _encoding(feature) == "zlib" else values
+        values = tf.io.decode_raw(raw, tf.as_dtype("int64" if spec.dtype == "uint64" else spec.dtype))
+    array: np.ndarray = values.numpy()
+    if spec.dtype == "uint64":
+        array = array.view(np.uint64)
+    return array.astype(spec.dtype, copy=False).reshape(count, *spec.shape)
+
+
+def array_spec(feature: Any, name: str) -> ArraySpec:
+    """Returns the shape and dtype of a feature as it is read: float64 without an encoding is stored and read as float32."""
+    usable = isinstance(feature, (tfds.features.Tensor, tfds.features.Image)) and not isinstance(feature, tfds.features.Text)
+    if not usable or None in feature.shape or np.dtype(feature.np_dtype).kind not in "biuf":
+        raise HindcastError(f"{name} is {feature!r}, but only numeric arrays of a fixed shape can be read. Import the data with a builder.")
+    dtype = np.dtype(feature.np_dtype).name
+    return ArraySpec(tuple(feature.shape), "float32" if dtype == "float64" and _encoding(feature) == "none" else dtype)
+
+
+def values_per_step(feature: Any) -> int:
+    """Returns how many stored values make one step: the elements of an array, or one string."""
+    return int(np.prod(feature.shape)) if _encoding(feature) == "none" else 1
+
+
+def decode_metadata(feature: Any, values: Any) -> list[Any]:
+    """Returns one str, int or float an episode."""
+    if isinstance(feature, tfds.features.Text):
+        return [text.decode() for text in values.numpy()]
+    return decode_array(feature, values, len(values)).tolist()  # type: ignore[no-any-return]
+
+
+def is_metadata(feature: Any) -> bool:
+    """Whether an episode's feature is one string or number."""
+    return isinstance(feature, tfds.features.Tensor) and feature.shape == () and not feature._optional
+
+
+def check_storable(name: str, spec: ArraySpec) -> None:
+    """Raises HindcastError where a dtype cannot be stored without loss; float64 above all, which TFDS would cut to float32."""
+    if spec.dtype not in _STORABLE:
+        hint = "Cast it to float32 in the builder, and say so in its notes" if spec.dtype == "float64" else "Convert it in the builder"
+        raise HindcastError(f"{name} is {spec.dtype}, but RLDS files hold only {', '.join(_STORABLE)} without loss. {hint}.")
+
+
+def _nested_features(nest: Tree) -> Any:
+    if isinstance(nest, ArraySpec):
+        return _array_feature(nest)
+    items = nest.items() if isinstance(nest, Mapping) else enumerate(nest)
+    return {str(key): _nested_features(value) for key, value in items}
+
+
+def _array_feature(spec: ArraySpec) -> Any:
+    encoding = "bytes" if spec.dtype == "uint8" and spec.shape else "none"
+    return tfds.features.Tensor(shape=spec.shape, dtype=np.dtype(spec.dtype), encoding=encoding)
+
+
+def _encode_array(array: np.ndarray) -> bytes:
+    if array.dtype.kind == "f":
+        return float_feature(array)
+    return rows_feature(array) if array.dtype == np.uint8 and array.ndim > 1 else int64_feature(array)
+
+
+def _metadata_feature(kind: type) -> Any:
+    if kind is str:
+        return tfds.features.Text()
+    if kind is int:
+        return tfds.features.Scalar(np.int64)
+    return tfds.features.Tensor(shape=(), dtype=np.float64, encoding="bytes")  # without an encoding it would be stored as float32
+
+
+def _encode_metadata(value: str | int | float) -> bytes:
+    if isinstance(value, str):
+        return bytes_feature([value.encode()])
+    return int64_feature(np.array([value])) if isinstance(value, int) else bytes_feature([np.float64(value).tobytes()])
+
+
+def _derived_nest(features: Any, name: str) -> Tree:
+    if isinstance(features, tfds.features.FeaturesDict):
+        return {key: _derived_nest(features[key], f"{name}/{key}") for key in features}
+    return array_spec(features, name)
+
+
+def _encoding(feature: Any) -> str:
+    return feature._encoding.value if isinstance(feature, tfds.features.Tensor) else "image"

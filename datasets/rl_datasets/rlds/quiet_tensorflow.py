@@ -1,0 +1,16 @@
+"""TensorFlow and TFDS, imported in one place: on the CPU only, and without the notices of a normal start.
+
+Warnings and errors of TensorFlow still reach the terminal. A value that the user has set in the environment stands.
+"""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # notices off, warnings on
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")  # its notice ignores the level above; nothing here multiplies matrices
+
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+tf.config.set_visible_devices([], "GPU")  # the learner's device is not for reading files
+
+__all__ = ["tf", "tfds"]

@@ -1,0 +1,185 @@
+"""Writes an RLDS directory: fast, and byte for byte the same for the same episodes.
+
+Episodes stream through; what stays in memory is a digest and two numbers an episode.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from rl_datasets.digest import DatasetDigest, combined_digest, plain_metadata
+from rl_datasets.errors import HindcastError
+from rl_datasets.rlds.features import dataset_features, encode_episode
+from rl_datasets.rlds.quiet_tensorflow import tf, tfds
+from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY, read_episodes
+from rl_datasets.rlds.shards import ShardWriter
+from rl_datasets.schema import EnvSpec, Episode, validate_episode
+
+_NAME, _VERSION = r"[a-z][a-z0-9_]*", r"\d+\.\d+\.\d+"
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a data set holds; each mapping is by split."""
+
+    digest: str  # of all splits together
+    digests: Mapping[str, str]
+    episodes: Mapping[str, int]
+    transitions: Mapping[str, int]
+
+
+def write_rlds(
+    path: Path,
+    name: str,
+    version: str,
+    spec: EnvSpec,
+    splits: Mapping[str, Iterable[Episode]],
+    shards: int | None = None,
+    versions: Mapping[str, str] | None = None,
+) -> Written:
+    """Writes a data set into the folder `path`, reads it back and compares digests.
+
+    `shards` is the number of files a split (fewer where it has fewer episodes); None makes files of about 64 MB, at least
+    eight. `versions` are those of the packages that shaped the data. Ids are unique over all splits, and all episodes have
+    the same metadata columns. Raises HindcastError where an episode does not fit the spec, a split is empty, or the disk
+    fails; what is then in the folder is of no use.
+    """
+    _check_names(name, version, splits)
+    gate = _Gate(spec)
+    infos, steps = [], {}
+    with _disk_errors(path):
+        path.mkdir(parents=True, exist_ok=True)
+        for split, episodes in splits.items():
+            info, steps[split] = _write_split(path, name, split, gate.passing(split, episodes), shards)
+            infos.append(info)
+        _write_description(path, name, version, gate, infos, steps, dict(versions or {}))
+        for split in splits:
+            _verify(path, split, gate.digests[split])
+    digests = {split: gate.digests[split].hexdigest() for split in splits}
+    counts = {split: len(gate.digests[split].episodes) for split in splits}
+    transitions = {split: sum(steps[split]) - counts[split] for split in splits}
+    return Written(combined_digest(digests), digests, counts, transitions)
+
+
+class _Gate:
+    """What every episode passes on its way to the disk, and what is remembered of it."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self.spec = spec
+        self.columns: dict[str, type] = {}  # metadata, as in the first episode
+        self.digests: dict[str, DatasetDigest] = {}
+
+    def passing(self, split: str, episodes: Iterable[Episode]) -> Iterator[tuple[Episode, dict[str, str | int | float]]]:
+        """Yields (episode, plain metadata). Raises HindcastError at the first episode that must not be written."""
+        others, own = list(self.digests.items()), DatasetDigest()
+        self.digests[split] = own
+        for episode in episodes:
+            validate_episode(episode, self.spec)
+            metadata = plain_metadata(episode)
+            self._check_columns(episode.episode_id, metadata)
+            for other, digest in others:
+                if episode.episode_id in digest.episodes:
+                    raise HindcastError(f"Episode '{episode.episode_id}' is in split '{other}' and in '{split}'; splits share no episode.")
+            own.add(episode)
+            yield episode, metadata
+        if not own.episodes:
+            raise HindcastError(f"Split '{split}' would be empty; each split needs an episode. Collect more, or change the fractions.")
+
+    def _check_columns(self, episode_id: str, metadata: Mapping[str, str | int | float]) -> None:
+        found = {key: type(value) for key, value in metadata.items()}
+        if not self.columns:
+            _check_first_columns(episode_id, found)
+            self.columns = found
+        if found != self.columns:
+            raise HindcastError(
+                f"Episode '{episode_id}' has the metadata {_listed(found)}, but the first episode has {_listed(self.columns)}. "
+                "All episodes of a data set have the same columns of the same types; fix the builder."
+            )
+
+
+def _check_first_columns(episode_id: str, columns: Mapping[str, type]) -> None:
+    missing = {"seed", "policy", "environment"} - set(columns)
+    reserved = [key for key in columns if "/" in key or key in ("steps", "episode_id", "")]
+    if missing or reserved:
+        fault = f"lacks {', '.join(sorted(missing))}" if missing else f"has the key '{reserved[0]}', which is reserved or holds a '/'"
+        raise HindcastError(f"Episode '{episode_id}': metadata {fault}. Found: {_listed(columns)}. Fix the builder.")
+
+
+def _check_names(name: str, version: str, splits: Iterable[str]) -> None:
+    for what, value, pattern in (("name", name, _NAME), ("version", version, _VERSION), *(("split", split, _NAME) for split in splits)):
+        if not re.fullmatch(pattern, value):
+            raise HindcastError(f"The {what} '{value}' is none that TFDS can read; it must match {pattern}.")
+
+
+def _write_split(
+    path: Path, name: str, split: str, episodes: Iterable[tuple[Episode, dict[str, str | int | float]]], shards: int | None
+) -> tuple[Any, list[int]]:
+    """Returns the tfds SplitInfo, and the number of steps of each shard."""
+    steps = []
+    with ShardWriter(path, split) as writer:
+        for episode, metadata in episodes:
+            writer.write(encode_episode(episode, metadata))
+            steps.append(episode.length + 1)
+        lengths = writer.shard_lengths(shards)
+        template = tfds.core.ShardedFileTemplate(data_dir=path, dataset_name=name, split=split, filetype_suffix="tfrecord")
+        writer.finish([Path(str(file)) for file in template.sharded_filepaths(len(lengths))], lengths)
+    info = tfds.core.SplitInfo(name=split, shard_lengths=lengths, num_bytes=writer.content_bytes, filename_template=template)
+    return info, [sum(steps[end - length : end]) for length, end in zip(lengths, accumulate(lengths), strict=True)]
+
+
+def _write_description(
+    path: Path, name: str, version: str, gate: _Gate, infos: list[Any], steps: Mapping[str, list[int]], versions: Mapping[str, str]
+) -> None:
+    """Writes features.json, dataset_info.json and metadata.json through TFDS; keys are sorted, so equal data give equal bytes."""
+    references = gate.spec.reference_returns
+    metadata = {
+        SPEC_KEY: gate.spec.to_json(),
+        STEPS_KEY: steps,
+        "environment": gate.spec.env_id,
+        "reference_returns": references and asdict(references),
+        "versions": versions,
+    }
+    identity = tfds.core.DatasetIdentity(name=name, version=tfds.core.Version(version), data_dir=str(path), module_name="")
+    info = tfds.core.DatasetInfo(
+        builder=identity,
+        description=f"Episodes of {gate.spec.env_id} in the RLDS format: one example an episode, its steps nested.",
+        features=dataset_features(gate.spec, gate.columns),
+        metadata=tfds.core.MetadataDict(json.loads(json.dumps(metadata, sort_keys=True))),
+    )
+    info.set_file_format(tfds.core.FileFormat.TFRECORD)
+    info.set_splits(tfds.core.SplitDict(infos))
+    info.write_to_directory(path)
+
+
+def _verify(path: Path, split: str, expected: DatasetDigest) -> None:
+    """Reads a split back. Raises HindcastError where an episode is not what was written."""
+    found = DatasetDigest()
+    for episode in read_episodes(path, split):
+        found.add(episode)
+    if found.episodes != expected.episodes:
+        wrong = sorted(key for key in {*found.episodes, *expected.episodes} if found.episodes.get(key) != expected.episodes.get(key))
+        raise HindcastError(
+            f"{path}, split '{split}': read back after writing, {len(wrong)} episodes differ from what was written, first '{wrong[0]}'. "
+            "The disk or memory may be faulty; run the command again."
+        )
+
+
+@contextmanager
+def _disk_errors(path: Path) -> Iterator[None]:
+    """Turns what TensorFlow and the system raise while files are written into one HindcastError."""
+    try:
+        yield
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "message", None) or getattr(error, "strerror", None) or error
+        raise HindcastError(
+            f"Could not write {path}: {reason}. Look for free space ('df -h') and permissions ('ls -ld'), then run the same command again."
+        ) from error
+
+
+def _listed(columns: Mapping[str, type]) -> str:
+    return ", ".join(f"{key} ({kind.__name__})" for key, kind in sorted(columns.items())) or "none"
