@@ -20,7 +20,7 @@ import tree
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json
 from rl_datasets.manifest import package_versions
-from rl_datasets.schema import ArraySpec, EnvSpec, Tree, named_leaves
+from rl_datasets.schema import EnvSpec, Tree, named_leaves
 from trainer.learner import Learner, LearnerParams, load_learner
 from trainer.preprocessing import Preprocessor
 
@@ -68,12 +68,13 @@ class Bundle:
     def act(self, observation: Tree) -> np.ndarray:
         """Returns the deterministic actions [N, ...] for raw observations [N, ...], in the spec's dtype and bounds."""
         inputs = check_observation(observation, self.spec, leading=1)
-        return _as_actions(_act(self.learner, self.preprocessor, self.policy, inputs), self.spec.action)
+        return np.asarray(_act(self.learner, self.preprocessor, self.policy, inputs), self.spec.action.dtype)
 
     def sample(self, observation: Tree, seed: int) -> np.ndarray:
         """Returns actions [N, ...] drawn from the policy: equal seeds and observations give equal actions."""
         inputs = check_observation(observation, self.spec, leading=1)
-        return _as_actions(_sample(self.learner, self.preprocessor, self.policy, jax.random.key(seed), inputs), self.spec.action)
+        actions = _sample(self.learner, self.preprocessor, self.policy, jax.random.key(seed), inputs)
+        return np.asarray(actions, self.spec.action.dtype)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _assemble, (self.description, _named_arrays(self.policy))
@@ -160,7 +161,7 @@ def stack_bundles(bundles: Sequence[Bundle]) -> Callable[[Tree], np.ndarray]:
 
     def act(observation: Tree) -> np.ndarray:
         inputs = check_observation(observation, spec, leading=2)
-        return _as_actions(_act_many(learner, preprocessor, policy, inputs), spec.action)
+        return np.asarray(_act_many(learner, preprocessor, policy, inputs), spec.action.dtype)
 
     return act
 
@@ -196,15 +197,6 @@ def _act_many(learner: Learner[Any], preprocessor: Preprocessor, policy: Tree, o
 @functools.partial(jax.jit, static_argnums=0)
 def _sample(learner: Learner[Any], preprocessor: Preprocessor, policy: Tree, key: jax.Array, observation: Tree) -> jax.Array:
     return learner.sample(policy, key, preprocessor.observation(observation))
-
-
-def _as_actions(actions: jax.Array, spec: ArraySpec) -> np.ndarray:
-    """In the spec's dtype, and inside its bounds where rounding or a Gaussian's tail would leave them."""
-    values = np.asarray(actions)
-    if not spec.is_discrete:
-        low, high = (bound.astype(spec.dtype) for bound in spec.bounds())
-        values = np.clip(values, low, high)
-    return values.astype(spec.dtype)
 
 
 def _assemble(description: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Bundle:
