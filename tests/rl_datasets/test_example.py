@@ -13,6 +13,7 @@ int_arrays = st.sampled_from(["int8", "int16", "int32", "int64", "uint8", "uint1
     lambda dtype: hnp.arrays(dtype, shapes)
 )
 float_arrays = hnp.arrays("float32", shapes, elements=st.floats(width=32))
+byte_lists = st.lists(st.binary(max_size=300), max_size=5)
 features = st.one_of(
     int_arrays.map(lambda a: (int64_feature(a), tf.train.Feature(int64_list=tf.train.Int64List(value=a.ravel().tolist())))),
     float_arrays.map(lambda a: (float_feature(a), tf.train.Feature(float_list=tf.train.FloatList(value=a.ravel())))),

@@ -18,7 +18,7 @@ _THIRD = b"\x1a"  # field 3: Feature.int64_list
 def encode_example(features: Mapping[str, bytes]) -> bytes:
     """Returns a serialised Example of features that were encoded by the functions below."""
     entries: list[bytes] = []
-    for key in sorted(features, key=_utf8):
+    for key in sorted(features, key=_rank):
         feature, prefix = features[key], _key_field(key)
         size = _varint(len(feature))
         entries += (_FIRST, _varint(len(prefix) + len(size) + len(feature)), prefix, size, feature)
@@ -56,7 +56,8 @@ def encode_varints(array: np.ndarray) -> bytes:
     used = np.maximum((groups != 0).sum(axis=1), 1)  # groups are nonzero up to the highest set bit
     column = np.arange(10)
     encoded: np.ndarray = (groups & np.uint64(127)).astype(np.uint8) | np.where(column < used[:, None] - 1, 128, 0).astype(np.uint8)
-    return encoded[column < used[:, None]].tobytes()
+    bits: np.ndarray = encoded[column < used[:, None]]
+    return bits.tobytes()
 
 
 def _field(tag: bytes, content: bytes) -> bytes:
@@ -74,10 +75,11 @@ def _varint(value: int) -> bytes:
 
 
 @lru_cache(maxsize=4096)
-def _utf8(key: str) -> bytes:
-    return key.encode()
+def _rank(key: str) -> bytes:
+    """protobuf sorts the keys of a map by their bytes, but "ab" before "a"; no UTF-8 byte reaches 255."""
+    return key.encode() + b"\xff"
 
 
 @lru_cache(maxsize=4096)
 def _key_field(key: str) -> bytes:
-    return _field(_FIRST, _utf8(key)) + _SECOND
+    return _field(_FIRST, key.encode()) + _SECOND
