@@ -11,8 +11,9 @@ import numpy as np
 
 WIDTH, HEIGHT = 360, 210  # of a line chart, in SVG units; about as many pixels, on a phone too
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 34
-ROW, WIDE, LABEL = 64, 720, 26  # height of a row of distributions, their width, and the room above a row's bars
-BINS = 60
+ROW, LABEL, WIDE = 84, 28, 540  # height of a row of distributions, the part of it above the bars, and a chart's width
+EDGE, AXIS = 12, 40  # room at either side of the rows, and under them
+BINS = 54
 
 
 @dataclass(frozen=True)
@@ -37,14 +38,15 @@ class Distribution:
 
 def line_chart(lines: Sequence[Line], description: str, x_label: str) -> str:
     """Draws lines over one pair of linear axes. `description` is what a screen reader says in place of the picture."""
-    x_low, x_high = _range([line.x for line in lines])
+    x_low, x_high = 0.0, _range([line.x for line in lines])[1]
     y_low, y_high = _range([line.y for line in lines])
-    y_ticks, x_ticks = ticks(y_low, y_high, 5), ticks(x_low, x_high, 5)
+    y_ticks = ticks(y_low, y_high, 5)
+    x_ticks = [x for x in ticks(x_low, x_high, 7) if x <= x_high]
     y_low, y_high = min(y_low, y_ticks[0]), max(y_high, y_ticks[-1])
     parts = []
     for y in y_ticks:
         height = _place(y, y_low, y_high, HEIGHT - BOTTOM, TOP)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height}" y2="{height}"/>')
+        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height}" y2="{height}"/>')
         parts.append(f'<text x="{LEFT - 6}" y="{height}" dy="0.35em" text-anchor="end">{short(y)}</text>')
     for x in x_ticks:
         across = _place(x, x_low, x_high, LEFT, WIDTH - RIGHT)
@@ -64,23 +66,23 @@ def line_chart(lines: Sequence[Line], description: str, x_label: str) -> str:
 def distribution_chart(rows: Sequence[Distribution], mark: float, description: str, x_label: str) -> str:
     """Draws a histogram a row over one shared axis, each scaled to its own highest bar, and a dashed line at `mark` through all.
 
-    A row shows its mean as a number and as a dot, and its interval as a bar under the axis.
+    A row's interval is a thick stroke on its base line.
     """
     low, high = _range([row.values for row in rows])
-    x_ticks = ticks(low, high, 7)
+    x_ticks = ticks(low, high, 6)
     low, high = min(low, x_ticks[0]), max(high, x_ticks[-1])
-    edges = np.linspace(low, high, BINS + 1)
-    height = ROW * len(rows) + 40
+    height = ROW * len(rows) + AXIS
     parts = []
     for x in x_ticks:
-        across = _place(x, low, high, 10, WIDE - 10)
-        parts.append(f'<line class="grid" x1="{across}" x2="{across}" y1="{LABEL}" y2="{height - 38}"/>')
-        parts.append(f'<text x="{across}" y="{height - 22}" text-anchor="middle">{short(x)}</text>')
+        across = _across(x, low, high)
+        parts.append(f'<line class="rule" x1="{across}" x2="{across}" y1="{LABEL}" y2="{height - AXIS}"/>')
+        parts.append(f'<text x="{across}" y="{height - AXIS + 16}" text-anchor="middle">{short(x)}</text>')
+    parts.append(f'<text class="axis" x="{WIDE / 2:g}" y="{height - 5}" text-anchor="middle">{escape(x_label)}</text>')
     for number, row in enumerate(rows):
-        parts.extend(_histogram(row, edges, base=ROW * (number + 1) - 4))
-    across = _place(mark, low, high, 10, WIDE - 10)
-    parts.append(f'<line class="mark" x1="{across}" x2="{across}" y1="{LABEL - 6}" y2="{height - 38}"/>')
-    parts.append(f'<text class="axis" x="{WIDE / 2:g}" y="{height - 4}" text-anchor="middle">{escape(x_label)}</text>')
+        parts.extend(_histogram(row, low, high, base=ROW * (number + 1) - 4))
+    parts.append(f'<line class="mark" x1="{_across(mark, low, high)}" x2="{_across(mark, low, high)}" y1="{LABEL}" y2="{height - AXIS}"/>')
+    for number, row in enumerate(rows):  # last, for their halo covers what lies under them
+        parts.append(f'<text class="row" x="{EDGE}" y="{ROW * number + LABEL - 8}">{escape(row.label)}</text>')
     return _svg(WIDE, height, "chart wide", description, parts)
 
 
@@ -100,25 +102,27 @@ def short(value: float) -> str:
     return f"{scaled:.4g}{unit}".replace("-", "\u2212")
 
 
-def _histogram(row: Distribution, edges: np.ndarray, base: int) -> list[str]:
-    low, high = edges[0], edges[-1]
+def _histogram(row: Distribution, low: float, high: float, base: int) -> list[str]:
+    edges = np.linspace(low, high, BINS + 1)
     counts, _ = np.histogram(row.values, edges)
-    tallest = ROW - LABEL - 12
-    parts = [f'<text class="row" x="10" y="{base - tallest - 10}">{escape(row.label)}</text>']
+    parts = []
     for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
         if count:
-            x, end = _place(left, low, high, 10, WIDE - 10), _place(right, low, high, 10, WIDE - 10)
-            bar = max(tallest * count / counts.max(), 1)  # one episode among thousands still shows
-            title = f"{short(left)} to {short(right)}: {count} episodes"
+            x, end = _across(left, low, high), _across(right, low, high)
+            bar = max((ROW - LABEL - 4) * count / counts.max(), 1)  # one episode among thousands still shows
             parts.append(
                 f'<rect class="{row.kind}" x="{x}" y="{base - bar:.1f}" width="{max(end - x - 1, 1):.1f}" height="{bar:.1f}">'
-                f"<title>{title}</title></rect>"
+                f"<title>{short(left)} to {short(right)}: {count} episodes</title></rect>"
             )
-    parts.append(f'<line class="base" x1="10" x2="{WIDE - 10}" y1="{base}" y2="{base}"/>')
+    parts.append(f'<line class="base" x1="{EDGE}" x2="{WIDE - EDGE}" y1="{base}" y2="{base}"/>')
     if row.interval:
-        start, stop = (_place(value, low, high, 10, WIDE - 10) for value in row.interval)
+        start, stop = (_across(value, low, high) for value in row.interval)
         parts.append(f'<line class="interval" x1="{start}" x2="{stop}" y1="{base}" y2="{base}"/>')
     return parts
+
+
+def _across(value: float, low: float, high: float) -> float:
+    return _place(value, low, high, EDGE, WIDE - EDGE)
 
 
 def _svg(width: int, height: int, kind: str, description: str, parts: Sequence[str]) -> str:

@@ -1,0 +1,248 @@
+"""The report's page: one HTML text that needs nothing else, no script, no network, and nothing that changes between equal runs."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipelines.reporting.charts import Distribution, Line, distribution_chart, line_chart
+from pipelines.reporting.definitions import DEFINITIONS
+from pipelines.reporting.results import BEHAVIOUR_SPLIT, CURVE_KEYS, DatasetResult, ExperimentResult
+
+STYLE = Path(__file__).with_name("style.css")
+KINDS = {"train": "one", "validation": "two"}  # split of a curve -> its class in style.css
+
+
+def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[ExperimentResult]) -> str:
+    """Returns the whole page. `datasets` holds every data set that an experiment names; the order of both is kept."""
+    by_dataset = {name: [e for e in experiments if e.params.dataset == name] for name in datasets}
+    title = f"{_count(len(experiments), 'experiment')} on {_count(len(datasets), 'data set')}"
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Hindcast report: {title}</title>
+<style>
+{STYLE.read_text(encoding="utf-8")}</style>
+</head>
+<body>
+<header>
+<p class="overline">Hindcast report</p>
+<h1>{title}</h1>
+<p>Policies learnt from logged experience alone, each played with its final weights in fresh environments.
+No policy, step or seed was chosen by what it scored.</p>
+<nav aria-label="Sections"><a href="#results">Results</a><a href="#returns">Returns</a><a href="#curves">Learning curves</a>
+<a href="#data">Data sets</a><a href="#definitions">Definitions</a><a href="#origins">Origins</a></nav>
+</header>
+<main>
+{_results(datasets, by_dataset)}
+{_returns(datasets, by_dataset)}
+{_curves(experiments)}
+{_data(datasets)}
+{_definitions()}
+{_origins(experiments)}
+</main>
+<footer><p>The numbers of the table are also in <a href="summary.json">summary.json</a>.
+<code>hindcast audit</code> checks that every byte behind them still follows from what was run.</p></footer>
+</body>
+</html>
+"""
+
+
+def number(value: float) -> str:
+    """A return as a reader needs it: thousands apart, one digit after the point, two below ten, a true minus sign."""
+    text = f"{value:,.2f}" if abs(value) < 9.995 else f"{value:,.1f}"
+    return text.replace("-", "\u2212")
+
+
+def _results(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> str:
+    experiments = [experiment for members in by_dataset.values() for experiment in members]
+    columns = _columns(any(experiment.metrics["success_rate"] is not None for experiment in experiments))
+    head = "".join(f'<th scope="col"{_left(name in ("Experiment", "Algorithm"))}>{name}</th>' for name in columns)
+    groups = []
+    for name, members in by_dataset.items():
+        label = f"<b>{escape(name)}</b> {escape(datasets[name].version)}"
+        rows = "\n".join(f"<tr>{''.join(cell(member) for cell in columns.values())}</tr>" for member in members)
+        groups.append(f'<tbody><tr><th scope="rowgroup" colspan="{len(columns)}">{label}</th></tr>\n{rows}</tbody>')
+    notes = sorted({note for experiment in experiments for note in experiment.notes})
+    return _section("results", "Results", _table("Results", head, "\n".join(groups)) + _paragraphs(notes))
+
+
+def _columns(success: bool) -> dict[str, Callable[[ExperimentResult], str]]:
+    """The columns of the table of results: heading, and the cell of an experiment."""
+    columns: dict[str, Callable[[ExperimentResult], str]] = {
+        "Experiment": lambda e: f'<th scope="row"><a href="#curves-{escape(e.name)}">{escape(e.name)}</a></th>',
+        "Algorithm": lambda e: f'<td class="text">{escape(e.params.algorithm)}</td>',
+        "Mean \u00b1 SD": lambda e: _cell(number(e.metrics["return_mean"]), f"\u00b1 {number(e.metrics['return_std'])}"),
+        "IQM [95 % interval]": lambda e: _cell(
+            number(e.metrics["iqm"]), f"[{number(e.metrics['iqm_low'])}, {number(e.metrics['iqm_high'])}]"
+        ),
+        "Worst seed": lambda e: _cell(number(e.metrics["worst_seed_mean"])),
+        "Behaviour": lambda e: _cell(number(e.metrics["behaviour_return_mean"])),
+        "Score": lambda e: _cell_or_none(e.metrics["normalized_score"], number),
+        "Success": lambda e: _cell_or_none(e.metrics["success_rate"], "{:.1%}".format),
+        "Seeds \u00d7 episodes": lambda e: _cell(f"{e.returns.shape[0]} \u00d7 {e.returns.shape[1]}"),
+        "Updates": lambda e: _cell(f"{e.params.train.updates:,}"),
+        "Transitions": lambda e: _cell(f"{e.transitions:,}"),
+    }
+    return columns if success else {name: cell for name, cell in columns.items() if name != "Success"}
+
+
+def _cell(value: str, aside: str = "") -> str:
+    return f'<td>{value} <span class="aside">{aside}</span></td>' if aside else f"<td>{value}</td>"
+
+
+def _cell_or_none(value: float | None, form: Callable[[float], str]) -> str:
+    return '<td><span class="aside">none</span></td>' if value is None else _cell(form(value))
+
+
+def _returns(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> str:
+    figures = [_return_figure(datasets[name], members) for name, members in by_dataset.items()]
+    intro = (
+        "<p>Undiscounted return of every evaluated episode, beside the episodes of the training split. Each row is scaled to its own "
+        "highest bar; the dashed line is the behaviour data's mean, the thick stroke the interval of the IQM.</p>"
+    )
+    seeds = _seed_table([member for members in by_dataset.values() for member in members])
+    return _section("returns", "Returns against the behaviour data", f'{intro}<div class="grid pair">{"".join(figures)}</div>\n{seeds}')
+
+
+def _return_figure(dataset: DatasetResult, members: Sequence[ExperimentResult]) -> str:
+    behaviour = dataset.behaviour_returns
+    mean = float(behaviour.mean())
+    rows = [Distribution(f"behaviour data: mean {number(mean)}, {len(behaviour):,} episodes", behaviour, "behaviour")]
+    for member in members:
+        label = f"{member.name}: mean {number(member.metrics['return_mean'])}, {member.returns.size:,} episodes"
+        interval = (member.metrics["iqm_low"], member.metrics["iqm_high"])
+        rows.append(Distribution(label, member.returns.ravel(), "policy", interval))
+    description = f"Histograms of episode returns on {dataset.name}. " + ". ".join(row.label for row in rows) + "."
+    chart = distribution_chart(rows, mean, description, "episode return")
+    return f"<figure><figcaption>{escape(dataset.name)}</figcaption>{chart}</figure>"
+
+
+def _seed_table(experiments: Sequence[ExperimentResult]) -> str:
+    """Mean return of each training seed: a mean over seeds hides the one that failed."""
+    seeds = sorted({seed for experiment in experiments for seed in experiment.params.train.seeds})
+    head = "".join(
+        f'<th scope="col"{_left(index == 0)}>{name}</th>' for index, name in enumerate(["Experiment", *map("Seed {}".format, seeds)])
+    )
+    rows = []
+    for experiment in experiments:
+        means = dict(zip(experiment.params.train.seeds, experiment.metrics["seed_means"], strict=True))
+        cells = "".join(f"<td>{number(means[seed]) if seed in means else ''}</td>" for seed in seeds)
+        rows.append(f'<tr><th scope="row">{escape(experiment.name)}</th>{cells}</tr>')
+    table = _table("Mean return of each training seed", head, f"<tbody>{''.join(rows)}</tbody>")
+    return f"<details><summary>Mean return of each training seed</summary>{table}</details>"
+
+
+def _curves(experiments: Iterable[ExperimentResult]) -> str:
+    keys = (
+        '<p class="quiet keys"><span><span class="key one"></span>train, one line a seed</span>'
+        '<span><span class="key two"></span>validation, one line a seed</span></p>'
+    )
+    return _section("curves", "Learning curves", keys + "\n".join(_curve_block(experiment) for experiment in experiments))
+
+
+def _curve_block(experiment: ExperimentResult) -> str:
+    metrics = [str(column) for column in experiment.curves.columns if column not in CURVE_KEYS]
+    losses, others = [m for m in metrics if "loss" in m], [m for m in metrics if "loss" not in m]
+    shown, folded = (losses, others) if losses else (metrics, [])
+    more = (
+        f"<details><summary>{_count(len(folded), 'more quantity', 'more quantities')}</summary>{_curve_grid(experiment, folded)}</details>"
+        if folded
+        else ""
+    )
+    name = escape(experiment.name)
+    return f'<h3 id="curves-{name}">{name}</h3>{_curve_grid(experiment, shown)}{more}'
+
+
+def _curve_grid(experiment: ExperimentResult, metrics: Sequence[str]) -> str:
+    figures = [_curve_figure(experiment.name, experiment.curves, metric) for metric in metrics]
+    return f'<div class="grid">{"".join(figures)}</div>'
+
+
+def _curve_figure(name: str, curves: pd.DataFrame, metric: str) -> str:
+    lines, last = [], []
+    for split, kind in KINDS.items():
+        rows = curves[curves["split"] == split]
+        lines += [
+            Line(group["step"].to_numpy(np.float64), group[metric].to_numpy(np.float64), kind, f"{split}, seed {seed}")
+            for seed, group in rows.groupby("seed", sort=True)
+        ]
+        final = rows.loc[rows["step"] == rows["step"].max(), metric].dropna()
+        last += [f"{split} ends at a mean of {final.mean():.4g}"] if len(final) else []
+    title = metric.replace("_", " ")
+    chart = line_chart(lines, f"{title} of {name} over updates: {'; '.join(last) or 'no values'}.", "updates")
+    return f"<figure><figcaption>{escape(title)}</figcaption>{chart}</figure>"
+
+
+def _data(datasets: Mapping[str, DatasetResult]) -> str:
+    columns = ("Data set", "Version", "Quality gate", "Data card", "Episodes", "In training", "Return, mean", "Lowest", "Highest", "Digest")
+    left = {"Version", "Data set", "Quality gate", "Data card"}
+    head = "".join(f'<th scope="col"{_left(name in left)}>{name}</th>' for name in columns)
+    rows = "".join(_data_row(dataset) for dataset in datasets.values())
+    table = _table("Data sets", head, f"<tbody>{rows}</tbody>")
+    return _section("data", "Data sets", f'{table}<p class="quiet">Returns are those of the split \u201c{BEHAVIOUR_SPLIT}\u201d.</p>')
+
+
+def _data_row(dataset: DatasetResult) -> str:
+    returns, name = dataset.behaviour_returns, escape(dataset.name)
+    kind, text = dataset.verdict
+    return (
+        f'<tr><th scope="row">{name}</th><td class="text">{escape(dataset.version)}</td>'
+        f'<td class="text"><span class="badge {kind}">{escape(text)}</span></td>'
+        f'<td class="text"><a href="../checks/{name}/card.md">card of {name}</a></td>'
+        f"<td>{len(dataset.episodes):,}</td><td>{len(returns):,}</td>"
+        f"<td>{number(returns.mean())}</td><td>{number(returns.min())}</td><td>{number(returns.max())}</td>"
+        f"<td>{_digest(dataset.digest)}</td></tr>"
+    )
+
+
+def _definitions() -> str:
+    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in DEFINITIONS)
+    return _section("definitions", "How these numbers are made", f'<dl class="terms">{terms}</dl>')
+
+
+def _origins(experiments: Sequence[ExperimentResult]) -> str:
+    lines = []
+    for experiment in experiments:
+        inputs = "".join(f"<dd>{escape(entry.name)} {_digest(entry.digest)}</dd>" for entry in experiment.inputs)
+        lines.append(f"<dt>{escape(experiment.name)}</dt>{inputs}")
+    intro = (
+        "<p>What each evaluation read, by the first twelve digits of its content's digest. "
+        "<code>hindcast lineage &lt;experiment&gt;</code> follows it to the source.</p>"
+    )
+    return _section(
+        "origins", "Origins", f"{intro}<details><summary>Digests of data and policies</summary><dl>{''.join(lines)}</dl></details>"
+    )
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>\n{body}\n</section>'
+
+
+def _table(name: str, head: str, bodies: str) -> str:
+    """A table that scrolls sideways where the screen is narrow, by keyboard too."""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">'
+        f"<table><thead><tr>{head}</tr></thead>\n{bodies}</table></div>\n"
+    )
+
+
+def _paragraphs(notes: Iterable[str]) -> str:
+    return "".join(f'<p class="quiet">{escape(note)}</p>' for note in notes)
+
+
+def _digest(digest: str) -> str:
+    return f'<code title="{escape(digest)}">{escape(digest[:12])}</code>'
+
+
+def _left(condition: bool) -> str:
+    return ' class="text"' if condition else ""
+
+
+def _count(count: int, one: str, many: str = "") -> str:
+    return f"{count} {one if count == 1 else many or one + 's'}"

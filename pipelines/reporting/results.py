@@ -1,0 +1,141 @@
+"""What the report shows, read from the artifacts of all experiments and data sets in params.yaml.
+
+Each reader checks that an artifact was made with the parameters that are asked for now, so a report never mixes old and new.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipelines import paths
+from pipelines.params import ExperimentParams, Params
+from rl_datasets.errors import HindcastError
+from rl_datasets.files import read_json
+from rl_datasets.manifest import Input, read_manifest
+
+BEHAVIOUR_SPLIT = "train"  # what the policies learnt from, and so what they are compared with
+CURVE_KEYS = ("step", "seed", "split")
+EPISODE_COLUMNS = ("episode_id", "split", "length", "episode_return", "is_terminal", "policy", "seed")
+EVALUATION_COLUMNS = ("training_seed", "episode", "environment_seed", "episode_return", "length", "is_terminal")
+
+
+@dataclass(frozen=True)
+class DatasetResult:
+    """One data set. `episodes` has a row an episode of every split (columns EPISODE_COLUMNS)."""
+
+    name: str
+    version: str
+    check: Mapping[str, Any]  # report.json of the quality gate
+    episodes: pd.DataFrame
+    digest: str
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """The quality gate's: one word, "passed", "warned" or "failed", and the same for a reader."""
+        warnings = sum(check["faults"] for check in self.check["checks"].values() if check["severity"] == "warn")
+        match self.check["verdict"]:
+            case "pass":
+                return "passed", "passed"
+            case "warn":
+                return "warned", f"passed with {warnings:,} {'warning' if warnings == 1 else 'warnings'}"
+        return "failed", "failed"
+
+    @property
+    def behaviour_returns(self) -> np.ndarray:
+        return self.episodes.loc[self.episodes["split"] == BEHAVIOUR_SPLIT, "episode_return"].to_numpy()
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """One experiment: its evaluation, its learning curves, and what they were made from."""
+
+    name: str
+    params: ExperimentParams
+    metrics: Mapping[str, Any]  # metrics.json of the evaluation
+    returns: np.ndarray  # [S, E], training seeds in the order of params.yaml
+    curves: pd.DataFrame  # columns CURVE_KEYS, then one a metric
+    transitions: int  # in the split that was learnt from
+    notes: Sequence[str]
+    inputs: Sequence[Input]
+
+    def summary(self) -> dict[str, Any]:
+        """Returns the experiment's object in summary.json. `seeds` counts training runs, `episodes` evaluation episodes of all of them."""
+        shown = ("return_mean", "return_std", "iqm", "iqm_low", "iqm_high", "behaviour_return_mean", "normalized_score")
+        return {
+            "experiment": self.name,
+            "dataset": self.params.dataset,
+            "algorithm": self.params.algorithm,
+            "seeds": self.returns.shape[0],
+            "episodes": self.returns.size,
+            "updates": self.params.train.updates,
+            "transitions": self.transitions,
+            **{key: self.metrics[key] for key in shown},
+        }
+
+
+def read_datasets(params: Params) -> dict[str, DatasetResult]:
+    """Reads every data set that an experiment uses, in the order of params.yaml. Raises HindcastError where a piece is missing."""
+    used = {experiment.dataset for experiment in params.experiments.values()}
+    return {name: read_dataset(name, params.datasets[name].version) for name in params.datasets if name in used}
+
+
+def read_dataset(name: str, version: str) -> DatasetResult:
+    folder = paths.SPLITS / name / version
+    episodes = read_table(folder / "episodes.csv", EPISODE_COLUMNS)
+    if not (episodes["split"] == BEHAVIOUR_SPLIT).any():
+        raise HindcastError(f"{folder / 'episodes.csv'} has no episode of the split '{BEHAVIOUR_SPLIT}'. Run 'dvc repro split@{name}'.")
+    return DatasetResult(name, version, read_json(paths.CHECKS / name / "report.json"), episodes, read_manifest(folder).digest)
+
+
+def read_experiments(params: Params) -> list[ExperimentResult]:
+    """Reads every experiment's evaluation and curves, in the order of params.yaml. Raises HindcastError where a piece is missing or old."""
+    return [read_experiment(name, entry, params.datasets[entry.dataset].version) for name, entry in params.experiments.items()]
+
+
+def read_experiment(name: str, params: ExperimentParams, version: str) -> ExperimentResult:
+    folder = paths.EVALS / name
+    manifest = read_manifest(folder)
+    asked = {**params.model_dump(mode="json"), "version": version}
+    if manifest.parameters != asked:
+        differing = [key for key in asked if manifest.parameters.get(key) != asked[key]]
+        raise HindcastError(
+            f"{folder} was made with other parameters than params.yaml now has for '{name}' ({', '.join(differing)} differ), "
+            f"and a report never mixes the two. Run 'dvc repro evaluate@{name}'."
+        )
+    metrics = read_json(folder / "metrics.json")
+    episodes = read_table(folder / "episodes.csv", EVALUATION_COLUMNS)
+    curves = read_table(paths.MODELS / name / "curves.csv", CURVE_KEYS)
+    statistics = read_json(paths.SPLITS / params.dataset / version / "stats.json")
+    returns = _return_matrix(episodes, params, folder)
+    return ExperimentResult(name, params, metrics, returns, curves, statistics["transitions"], manifest.notes, manifest.inputs)
+
+
+def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Reads a CSV exactly as it was written. Raises HindcastError where it is missing, empty or lacks a column."""
+    try:
+        table = pd.read_csv(path, float_precision="round_trip")
+    except FileNotFoundError as error:
+        raise HindcastError(f"{path} is missing. Run the stage that makes it: 'dvc repro' runs all that are needed.") from error
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise HindcastError(f"{path} is not a table ({error}). Restore it with 'dvc checkout' or rebuild it with 'dvc repro'.") from error
+    missing = [column for column in columns if column not in table.columns]
+    if missing or table.empty:
+        found = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
+        raise HindcastError(f"{path} {found}. Restore it with 'dvc checkout' or rebuild it with 'dvc repro'.")
+    return table
+
+
+def _return_matrix(episodes: pd.DataFrame, params: ExperimentParams, folder: Path) -> np.ndarray:
+    """Returns [S, E] from the rows, whatever their order. Raises HindcastError where a seed's episode is missing or stands twice."""
+    expected = [(seed, episode) for seed in params.train.seeds for episode in range(params.evaluate.episodes)]
+    rows = episodes.set_index(["training_seed", "episode"])["episode_return"]
+    if sorted(rows.index) != sorted(expected):
+        raise HindcastError(
+            f"{folder / 'episodes.csv'} has {len(rows)} rows, but exactly one is expected for each of the {len(params.train.seeds)} "
+            f"training seeds and {params.evaluate.episodes} episodes. Restore it with 'dvc checkout' or rebuild it with 'dvc repro'."
+        )
+    return rows.loc[expected].to_numpy(np.float64).reshape(len(params.train.seeds), -1)
