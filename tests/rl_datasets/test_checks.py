@@ -218,6 +218,39 @@ def test_an_episode_off_the_spec_is_left_out_of_the_summary_of_arrays_only():
     assert report.summary["arrays"]["observation"]["columns"][0]["maximum"] == 306  # o_T of episode 3, not of 4
 
 
+def stored_flags(episodes: list[Episode]) -> list[np.ndarray]:
+    flags = [np.zeros((e.length + 1, 3), bool) for e in episodes]
+    for each, e in zip(flags, episodes, strict=True):
+        each[0, 0] = each[-1, 1] = True
+        each[-1, 2] = e.is_terminal
+    return flags
+
+
+@pytest.mark.parametrize(
+    ("step", "column", "value", "words"),
+    [
+        (0, 0, False, "is_first False; expected True on step 0 of 6"),
+        (3, 0, True, "is_first True"),
+        (5, 1, False, "is_last False"),
+        (2, 1, True, "is_last True; expected False on step 2 of 6"),
+        (4, 2, True, "is_terminal True"),
+    ],
+)
+def test_a_wrong_flag_is_found_at_its_step(step, column, value, words):
+    flags = stored_flags(clean())
+    flags[2][step, column] = value
+    (finding,) = run_checks(clean(), BOX, severe(), flags).findings()
+    assert (finding.check, finding.episode_id, finding.step) == ("flags", "toy-2", step)
+    assert words in str(finding)
+
+
+def test_right_flags_raise_nothing_and_missing_ones_are_found():
+    flags = stored_flags(clean())
+    assert run_checks(clean(), BOX, severe(), flags).verdict == "pass"
+    (finding,) = run_checks(clean(), BOX, severe(), [*flags[:4], flags[4][:-1]]).findings()
+    assert (finding.check, finding.episode_id, finding.found) == ("flags", "toy-4", "flags of 7 steps")
+
+
 def test_parameters_refuse_what_cannot_be_meant():
     for wrong in (
         {"finite": "maybe"},

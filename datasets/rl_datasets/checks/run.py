@@ -5,14 +5,24 @@ the same name in `CheckParams`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import repeat
 
+import numpy as np
 import pandas as pd
 
 from rl_datasets.checks.duplicates import check_duplicates
 from rl_datasets.checks.findings import DatasetCheck, EpisodeCheck, EpisodeRow, Expected, Fault, Finding
 from rl_datasets.checks.params import CheckParams
 from rl_datasets.checks.report import CheckResult, Report
-from rl_datasets.checks.structure import check_any, check_discount, check_episode_ids, check_last_step, check_lengths, check_spec
+from rl_datasets.checks.structure import (
+    check_any,
+    check_discount,
+    check_episode_ids,
+    check_flags,
+    check_last_step,
+    check_lengths,
+    check_spec,
+)
 from rl_datasets.checks.summary import RunningSummary
 from rl_datasets.checks.values import check_action_bounds, check_finite, check_observation_bounds, check_reward_range
 from rl_datasets.digest import content_key
@@ -33,6 +43,7 @@ DATASET_CHECKS: tuple[tuple[str, DatasetCheck], ...] = (
 )
 REMEDIES: Mapping[str, str] = {
     "episode_ids": "Give every episode an id of its own in the builder.",
+    "flags": "Write is_first on the first step, is_last on the last, and is_terminal there where the environment terminated.",
     "lengths": "Divide or drop the episode in the builder, or correct max_episode_steps in spec().",
     "spec": "Correct spec() in the builder, or convert the array there.",
     "finite": "Find where the builder or the simulator makes it, and mend or drop the episode.",
@@ -45,18 +56,28 @@ REMEDIES: Mapping[str, str] = {
 }
 
 
-def run_checks(episodes: Iterable[Episode], spec: EnvSpec, params: CheckParams, advance: Callable[[int], None] = lambda _: None) -> Report:
+def run_checks(
+    episodes: Iterable[Episode],
+    spec: EnvSpec,
+    params: CheckParams,
+    flags: Iterable[np.ndarray] | None = None,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Report:
     """Checks all episodes in one pass; memory is that of one episode and a row for each. Same input, same report.
 
-    An episode that doesn't meet the spec, or has no transition, is given to no further check and is left out of the summary
-    of arrays, for its rows cannot be told apart.
+    `flags` gives each episode's flags as they are stored, bool [T+1, 3]; without it they aren't checked. An episode that
+    doesn't meet the spec, or has no transition, is given to no further check and is left out of the summary of arrays, for
+    its rows cannot be told apart.
     """
     expected = Expected.of(spec, params)
     tally, summary, rows = _Tally(params), RunningSummary(spec), []
-    for episode in episodes:
+    pairs = zip(episodes, repeat(None) if flags is None else flags, strict=flags is not None)
+    for episode, stored in pairs:
         tally.add("lengths", check_lengths(episode, expected), episode.episode_id)
         misfits = list(check_spec(episode, expected))
         tally.add("spec", misfits, episode.episode_id)
+        if stored is not None:
+            tally.add("flags", check_flags(episode, stored), episode.episode_id)
         if episode.length >= 1 and not misfits:
             for name, check in EPISODE_CHECKS:
                 tally.add(name, check(episode, expected), episode.episode_id)

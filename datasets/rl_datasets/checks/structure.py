@@ -10,6 +10,7 @@ from rl_datasets.checks.findings import Expected, Fault, and_more
 from rl_datasets.schema import ArraySpec, Episode, named_leaves
 
 SCALAR = ArraySpec((), "float32")
+FLAGS = ("is_first", "is_last", "is_terminal")
 
 
 def check_lengths(episode: Episode, expected: Expected) -> Iterator[Fault]:
@@ -37,6 +38,22 @@ def check_spec(episode: Episode, expected: Expected) -> Iterator[Fault]:
             yield Fault(None, f"{name} {_describe(array.dtype, array.shape)}", _describe(spec.dtype, (steps, *spec.shape)))
 
 
+def check_flags(episode: Episode, flags: np.ndarray) -> Iterator[Fault]:
+    """is_first on the first step only, is_last on the last only, is_terminal nowhere else. flags: bool [T+1, 3], as stored."""
+    steps = len(episode.reward)
+    if flags.shape != (steps, len(FLAGS)):
+        yield Fault(None, f"flags of {len(flags)} steps", f"flags of {steps} steps")
+        return
+    wanted = np.zeros_like(flags)
+    wanted[:1, 0] = wanted[-1:, 1] = True
+    wanted[-1:, 2] = episode.is_terminal
+    for name, found, right in zip(FLAGS, flags.T, wanted.T, strict=True):
+        wrong = found != right
+        if wrong.any():
+            step = int(wrong.argmax())
+            yield Fault(step, f"{name} {found[step]}{and_more(wrong)}", f"{right[step]} on step {step} of {steps}")
+
+
 def check_discount(episode: Episode, expected: Expected) -> Iterator[Fault]:  # noqa: ARG001
     """0 exactly on the transition into a terminal state, 1 on every other, truncation included."""
     discount, last = episode.discount[:-1], episode.length - 1
@@ -52,7 +69,7 @@ def check_discount(episode: Episode, expected: Expected) -> Iterator[Fault]:  # 
 def check_last_step(episode: Episode, expected: Expected) -> Iterator[Fault]:  # noqa: ARG001
     """The last step holds only the last observation: its action, reward and discount are zero."""
     for name, array in (("action", episode.action), ("reward", episode.reward), ("discount", episode.discount)):
-        if np.any(array[-1] != 0):
+        if array[-1].any():  # NaN counts as well
             yield Fault(episode.length, f"{name} {array[-1].tolist()} on the last step", "zeros")
 
 

@@ -84,7 +84,7 @@ class _Categories:
     def to_json(self) -> dict[str, Any]:
         if len(self._counts) > CATEGORIES:
             return {"distinct": len(self._counts), "minimum": min(self._counts), "maximum": max(self._counts)}
-        return {"counts": {str(value): self._counts[value] for value in sorted(self._counts)}}
+        return {"counts": {str(value): self._counts[value] for value in sorted(self._counts)}} if self._counts else {}
 
 
 class _Integers:

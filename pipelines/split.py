@@ -1,0 +1,45 @@
+"""Divides one checked data set into train, validation and test by episode, and describes train."""
+
+from pathlib import Path
+
+from pipelines import paths
+from pipelines.params import Params
+from pipelines.stage import console, main
+from rl_datasets.division import divide
+from rl_datasets.errors import HindcastError
+from rl_datasets.files import read_json
+from rl_datasets.manifest import Input, read_manifest
+
+REPORT = "report.json"
+
+
+def run(key: str, params: Params) -> Path:
+    """Writes artifacts/splits/<key>/<version>/. Raises HindcastError where the gate has not passed these very data."""
+    version = params.dataset(key).version
+    raw, checks, folder = paths.RAW / key / version, paths.CHECKS / key, paths.SPLITS / key / version
+    require_passed(key, raw, checks)
+    inputs = (
+        Input(key, raw.as_posix(), read_manifest(raw).digest),
+        Input(f"check of {key}", checks.as_posix(), read_manifest(checks).digest),
+    )
+    manifest = divide(raw, folder, key, version, params.split, inputs)
+    console.print(", ".join(f"{count:,} {name}" for name, count in manifest.counts.items() if "episodes" in name), highlight=False)
+    return folder
+
+
+def require_passed(key: str, raw: Path, checks: Path) -> None:
+    """Raises HindcastError where the report says "fail" or is about other data than those in `raw`."""
+    report, digest = read_json(checks / REPORT), read_manifest(raw).digest
+    if report["digest"] != digest:
+        raise HindcastError(
+            f"{checks / REPORT} is about data of digest {report['digest'][:12]}, but {raw} now holds {digest[:12]}. "
+            f"Run 'dvc repro check@{key}' first."
+        )
+    if report["verdict"] == "fail":
+        raise HindcastError(
+            f"The quality gate did not pass '{key}'; {checks / 'card.md'} says why. Mend the data, then run 'dvc repro check@{key}'."
+        )
+
+
+if __name__ == "__main__":
+    main("split", run)
