@@ -1,0 +1,245 @@
+"""A split as an endless stream of shuffled superbatches. Row by row, batch b of seed s is a function of (s, b) and the data.
+
+The shuffle computes each window's permutation index by index from (seed, epoch, window): nothing is drawn in sequence, so to
+resume is to start at a later batch. A split that fits under the memory cap is one window, read once, and its shuffle is
+global. A larger one is read a window of shards at a time, the next while this one is used; the shards' order depends on the
+epoch alone, so all seeds share each window, and memory follows the cap for any size of data and number of seeds.
+
+The number of readers, `scan`, the other seeds and the start change no batch. The cap does, once the split exceeds it.
+"""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import tree
+
+from rl_datasets.errors import HindcastError
+from rl_datasets.rlds.quiet_tensorflow import tf
+from rl_datasets.rlds.reader import Block, RldsReader, Shard, true_discount
+from rl_datasets.schema import EnvSpec, Transition, Tree
+from rl_datasets.windows import Plan, Segment
+
+
+class Superbatch(NamedTuple):
+    """The batches of K consecutive updates for S seeds, as NumPy arrays in the dtypes that are stored."""
+
+    transition: Transition  # leaves [S, K, B, ...]
+    index: np.ndarray  # [S, K, B] int64, the number of each transition in the split as stored
+
+
+class Stream:
+    """A split opened for training, by `open_stream`."""
+
+    def __init__(self, reader: RldsReader, split: str, plan: Plan, readers: int) -> None:
+        self._loader = _Loader(reader, split, plan)
+        self._plan = plan
+        self._readers = readers
+        self.transitions = sum(plan.transitions)  # of an epoch
+        self.batches_per_epoch = plan.batches_per_epoch
+        self.dropped = self.transitions % plan.batch_size  # at the end of each epoch, for they fill no batch; others each time
+        self.is_global = plan.is_global  # whether the whole split is in memory and the shuffle is over all of it
+
+    def batches(self, seeds: Sequence[int], scan: int, start: int = 0) -> Iterator[Superbatch]:
+        """Yields the batches of updates start, start + 1, ... without end, `scan` at a time. The next is prepared meanwhile."""
+        with ThreadPoolExecutor(self._readers) as pool, ThreadPoolExecutor(1) as ahead:
+            superbatches = self._superbatches(seeds, scan, start, pool)
+            pending = ahead.submit(next, superbatches)
+            while True:
+                ready = pending.result()
+                pending = ahead.submit(next, superbatches)
+                yield ready
+
+    def _superbatches(self, seeds: Sequence[int], scan: int, start: int, pool: ThreadPoolExecutor) -> Iterator[Superbatch]:
+        windows = _Windows(self._loader, self._plan, pool)
+        batch_size = self._plan.batch_size
+        while True:
+            output = _empty(self._loader.spec, len(seeds), scan * batch_size)
+            for segment in self._plan.segments(start, scan):
+                _fill(output, seeds, segment, windows.get(segment))
+            yield tree.map_structure(lambda leaf: leaf.reshape(len(seeds), scan, batch_size, *leaf.shape[2:]), output)
+            start += scan
+
+
+def open_stream(path: Path, split: str, *, batch_size: int, readers: int, memory_cap_mb: int) -> Stream:
+    """Opens a split of an RLDS directory; reading starts with the first batch.
+
+    Raises HindcastError where the split is missing, has fewer transitions than a batch, or has a shard of which two do not
+    fit under the cap though the whole split does not fit either.
+    """
+    reader = RldsReader(path)
+    where = f"{path}, split '{split}'"
+    episodes = [shard.episodes for shard in reader.shards(split)]
+    steps = reader.steps_per_shard(split)
+    transitions = sum(steps) - sum(episodes)
+    if transitions < batch_size:
+        raise HindcastError(f"{where} has {transitions} transitions, fewer than a batch of {batch_size}. Lower batch_size or collect more.")
+    step_bytes = _bytes_per_step(reader.spec)
+    cap = memory_cap_mb * 2**20 // step_bytes
+    if sum(steps) > cap and max(steps) > cap // 2:
+        raise HindcastError(
+            f"{where} takes {sum(steps) * step_bytes / 2**20:.0f} MB in memory and its largest shard {max(steps) * step_bytes / 2**20:.0f} MB, "
+            f"but memory_cap_mb is {memory_cap_mb} and holds two shards or all. Raise it, or write the data with more shards."
+        )
+    window_steps = cap if sum(steps) <= cap else cap // 2  # two windows at once: one in use, one being read
+    counts = tuple(all_steps - all_episodes for all_steps, all_episodes in zip(steps, episodes, strict=True))
+    return Stream(reader, split, Plan(tuple(steps), counts, window_steps, batch_size), readers)
+
+
+class _Window(NamedTuple):
+    """Whole shards in memory, end to end: N steps, M transitions."""
+
+    observation: Tree  # [N, ...]
+    action: np.ndarray  # [N, ...]
+    reward: np.ndarray  # [N] float32
+    discount: np.ndarray  # [N] float32, zero into a terminal state
+    row: np.ndarray  # [M] int64, the step at which a transition starts; it ends at the next step
+    begin: np.ndarray  # the first transition of each shard in the window
+    shift: np.ndarray  # by shard, from the place in the window to the number in the split
+
+
+class _Loader:
+    """Reads windows, each shard of one by a task of its own."""
+
+    def __init__(self, reader: RldsReader, split: str, plan: Plan) -> None:
+        self.spec = reader.spec
+        self.resident: _Window | None = None  # the only window, once it is read
+        self._reader = reader
+        self._shards = reader.shards(split)
+        self._plan = plan
+
+    def submit(self, numbers: Sequence[int], pool: ThreadPoolExecutor) -> "_Pending":
+        """Starts to read some shards into one window."""
+        steps = _starts([self._plan.steps[number] for number in numbers])
+        transitions = _starts([self._plan.transitions[number] for number in numbers])
+        first = _starts(self._plan.transitions)[:-1][list(numbers)]
+        window = _Window(
+            tree.map_structure(lambda leaf: leaf.zeros(steps[-1]), self.spec.observation),
+            self.spec.action.zeros(steps[-1]),
+            np.zeros(steps[-1], np.float32),
+            np.zeros(steps[-1], np.float32),
+            np.zeros(transitions[-1], np.int64),
+            transitions[:-1],
+            first - transitions[:-1],
+        )
+        tasks = [
+            pool.submit(self._read, self._shards[number], window, slice(*steps[i : i + 2]), slice(*transitions[i : i + 2]))
+            for i, number in enumerate(numbers)
+        ]
+        return _Pending(window, tasks)
+
+    def _read(self, shard: Shard, window: _Window, steps: slice, transitions: slice) -> None:
+        """Fills a shard's part of a window."""
+        step, transition = steps.start, transitions.start
+        for block in self._reader.blocks(shard, with_metadata=False):
+            rows = slice(step, step + len(block.reward))
+            starts = _transition_rows(block)
+            if rows.stop > steps.stop:
+                break
+            for target, leaf in zip(tree.flatten(window.observation), tree.flatten(block.observation), strict=True):
+                target[rows] = leaf
+            window.action[rows], window.reward[rows], window.discount[rows] = block.action, block.reward, true_discount(block)
+            window.row[transition : transition + len(starts)] = step + starts
+            step, transition = rows.stop, transition + len(starts)
+        if (step, transition) != (steps.stop, transitions.stop):
+            raise HindcastError(
+                f"{shard.path} does not hold the {steps.stop - steps.start} steps that metadata.json says. Rebuild the data with 'dvc repro'."
+            )
+
+
+class _Pending(NamedTuple):
+    """A window that is being read."""
+
+    window: _Window
+    tasks: Sequence[Future[None]]
+
+    def result(self) -> _Window:
+        for task in self.tasks:
+            task.result()
+        return self.window
+
+
+class _Windows:
+    """The windows of a stream in the order of their use; the next one is read while this one is used."""
+
+    def __init__(self, loader: _Loader, plan: Plan, pool: ThreadPoolExecutor) -> None:
+        self._loader = loader
+        self._plan = plan
+        self._pool = pool
+        self._current: tuple[tuple[int, int], _Window] | None = None
+        self._next: tuple[tuple[int, int], _Pending] | None = None
+
+    def get(self, segment: Segment) -> _Window:
+        if self._plan.is_global:
+            if self._loader.resident is None:
+                self._loader.resident = self._loader.submit(self._plan.windows(0)[0], self._pool).result()
+            return self._loader.resident
+        key = segment.epoch, segment.window
+        if self._current is None or self._current[0] != key:
+            self._current = None  # frees its memory before another window is allocated
+            pending = self._next[1] if self._next and self._next[0] == key else self._submit(key)
+            self._next = None
+            self._current = key, pending.result()
+            following = self._following(key)
+            self._next = following, self._submit(following)
+        return self._current[1]
+
+    def _submit(self, key: tuple[int, int]) -> _Pending:
+        epoch, window = key
+        return self._loader.submit(self._plan.windows(epoch)[window], self._pool)
+
+    def _following(self, key: tuple[int, int]) -> tuple[int, int]:
+        epoch, window = key
+        return (epoch, window + 1) if window + 1 < len(self._plan.windows(epoch)) else (epoch + 1, 0)
+
+
+def _fill(output: Superbatch, seeds: Sequence[int], segment: Segment, window: _Window) -> None:
+    """Writes a segment's rows of every seed."""
+    offsets = np.arange(segment.target.stop - segment.target.start) + segment.begin
+    for place, seed in enumerate(seeds):
+        order = _permuted(offsets, len(window.row), seed, segment)
+        row = window.row[order]
+        sources = Transition(window.observation, window.action, window.reward, window.discount, window.observation)
+        rows = Transition(
+            *(tree.map_structure(lambda _, at=at: at, part) for part, at in zip(sources, [row, row, row, row, row + 1], strict=True))
+        )
+        for source, at, target in zip(*map(tree.flatten, (sources, rows, output.transition)), strict=True):
+            np.take(source, at, axis=0, out=target[place, segment.target], mode="clip")  # "raise" would copy through a buffer
+        output.index[place, segment.target] = order + window.shift[np.searchsorted(window.begin, order, side="right") - 1]
+
+
+def _permuted(offsets: np.ndarray, size: int, seed: int, segment: Segment) -> np.ndarray:
+    """Returns where a permutation of range(size), keyed by (seed, epoch, window), sends the offsets: int64."""
+    key = np.random.SeedSequence([seed, segment.epoch, segment.window]).generate_state(2)
+    shuffled: np.ndarray = tf.random.experimental.index_shuffle(offsets, key, size - 1).numpy()
+    return shuffled
+
+
+def _empty(spec: EnvSpec, seeds: int, rows: int) -> Superbatch:
+    """Returns a superbatch to be filled, its [K, B] flattened."""
+    reward, discount = np.empty((2, seeds, rows), np.float32)
+    observation, next_observation = (
+        tree.map_structure(lambda leaf: np.empty((seeds, rows, *leaf.shape), leaf.dtype), spec.observation) for _ in range(2)
+    )
+    action = np.empty((seeds, rows, *spec.action.shape), spec.action.dtype)
+    return Superbatch(Transition(observation, action, reward, discount, next_observation), np.empty((seeds, rows), np.int64))
+
+
+def _transition_rows(block: Block) -> np.ndarray:
+    """Returns the rows of a block that are not the last of their episode."""
+    is_start = np.ones(len(block.reward), bool)
+    is_start[np.cumsum(block.lengths) - 1] = False
+    return np.flatnonzero(is_start)
+
+
+def _starts(sizes: Sequence[int]) -> np.ndarray:
+    """Returns where each of several runs starts, and where the last one ends."""
+    return np.cumsum([0, *sizes])
+
+
+def _bytes_per_step(spec: EnvSpec) -> int:
+    """Returns what one step takes in a window: its arrays, reward, discount and row number."""
+    leaves = [*tree.flatten(spec.observation), spec.action]
+    return sum(np.dtype(leaf.dtype).itemsize * int(np.prod(leaf.shape)) for leaf in leaves) + 16
