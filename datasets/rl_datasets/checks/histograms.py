@@ -17,8 +17,8 @@ def draw_histogram(path: Path, groups: Mapping[str, np.ndarray], label: str) -> 
     finite = {name: values[np.isfinite(values)] for name, values in _largest(groups).items()}
     with mpl.rc_context():
         mpl.rcdefaults()
-        figure = Figure(figsize=(6, 3), dpi=100, layout="constrained")
-        axes = figure.add_subplot()
+        figure = Figure(figsize=(6, 3), dpi=100)
+        axes = figure.add_axes((0.12, 0.17, 0.85, 0.78))
         axes.hist(list(finite.values()), bins=_edges(np.concatenate(list(finite.values()))).tolist(), stacked=True, label=list(finite))
         axes.set_xlabel(label)
         axes.set_ylabel("episodes")
