@@ -92,14 +92,14 @@ def ticks(low: float, high: float, count: int) -> list[float]:
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [round(index * step, 12) for index in range(first, last + 1)]
+    return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
 def short(value: float) -> str:
     """A number for an axis: 12500 is 12.5k, and a minus is a minus sign."""
     magnitude = abs(value)
-    scaled, unit = (value / 1e6, "M") if magnitude >= 1e6 else (value / 1e3, "k") if magnitude >= 1e4 else (value, "")
-    return f"{scaled:.4g}{unit}".replace("-", "\u2212")
+    unit, divisor = ("M", 1e6) if 1e6 <= magnitude < 1e9 else ("k", 1e3) if 1e4 <= magnitude < 1e6 else ("", 1)
+    return f"{value / divisor:.4g}{unit}".replace("-", "\u2212")
 
 
 def _histogram(row: Distribution, low: float, high: float, base: int) -> list[str]:

@@ -115,9 +115,9 @@ def read_experiment(name: str, params: ExperimentParams, version: str) -> Experi
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Reads a CSV exactly as it was written. Raises HindcastError where it is missing, empty or lacks a column."""
+    """Reads a CSV. Raises HindcastError where it is missing, empty or lacks a column."""
     try:
-        table = pd.read_csv(path, float_precision="round_trip")
+        table = pd.read_csv(path)
     except FileNotFoundError as error:
         raise HindcastError(f"{path} is missing. Run the stage that makes it: 'dvc repro' runs all that are needed.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
