@@ -17,17 +17,19 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.quiet_tensorflow import tf
+from rl_datasets.permutation import permuted
 from rl_datasets.rlds.reader import Block, RldsReader, Shard, true_discount
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from rl_datasets.windows import Plan, Segment
+
+_CHUNK = 2**14  # rows gathered at once
 
 
 class Superbatch(NamedTuple):
     """The batches of K consecutive updates for S seeds, as NumPy arrays in the dtypes that are stored."""
 
     transition: Transition  # leaves [S, K, B, ...]
-    index: np.ndarray  # [S, K, B] int64, the number of each transition in the split as stored
+    index: np.ndarray  # type: ignore[assignment]  # [S, K, B] int64, the number of each transition in the split as stored
 
 
 class Stream:
@@ -80,8 +82,8 @@ def open_stream(path: Path, split: str, *, batch_size: int, readers: int, memory
     cap = memory_cap_mb * 2**20 // step_bytes
     if sum(steps) > cap and max(steps) > cap // 2:
         raise HindcastError(
-            f"{where} takes {sum(steps) * step_bytes / 2**20:.0f} MB in memory and its largest shard {max(steps) * step_bytes / 2**20:.0f} MB, "
-            f"but memory_cap_mb is {memory_cap_mb} and holds two shards or all. Raise it, or write the data with more shards."
+            f"{where} takes {sum(steps) * step_bytes / 2**20:.1f} MB in memory and its largest shard {max(steps) * step_bytes / 2**20:.1f} "
+            f"MB, but memory_cap_mb = {memory_cap_mb} must hold all of it or two shards. Raise it, or write the data with more shards."
         )
     window_steps = cap if sum(steps) <= cap else cap // 2  # two windows at once: one in use, one being read
     counts = tuple(all_steps - all_episodes for all_steps, all_episodes in zip(steps, episodes, strict=True))
@@ -96,8 +98,8 @@ class _Window(NamedTuple):
     reward: np.ndarray  # [N] float32
     discount: np.ndarray  # [N] float32, zero into a terminal state
     row: np.ndarray  # [M] int64, the step at which a transition starts; it ends at the next step
-    begin: np.ndarray  # the first transition of each shard in the window
-    shift: np.ndarray  # by shard, from the place in the window to the number in the split
+    begin: np.ndarray  # the first transition of each run of shards in the window
+    shift: np.ndarray  # by run, from the place in the window to the number in the split
 
 
 class _Loader:
@@ -114,15 +116,16 @@ class _Loader:
         """Starts to read some shards into one window."""
         steps = _starts([self._plan.steps[number] for number in numbers])
         transitions = _starts([self._plan.transitions[number] for number in numbers])
-        first = _starts(self._plan.transitions)[:-1][list(numbers)]
+        shift = _starts(self._plan.transitions)[:-1][list(numbers)] - transitions[:-1]
+        is_run_start = np.diff(shift, prepend=-1) != 0  # shards that follow one another in the split are one run
         window = _Window(
             tree.map_structure(lambda leaf: leaf.zeros(steps[-1]), self.spec.observation),
             self.spec.action.zeros(steps[-1]),
             np.zeros(steps[-1], np.float32),
             np.zeros(steps[-1], np.float32),
             np.zeros(transitions[-1], np.int64),
-            transitions[:-1],
-            first - transitions[:-1],
+            transitions[:-1][is_run_start],
+            shift[is_run_start],
         )
         tasks = [
             pool.submit(self._read, self._shards[number], window, slice(*steps[i : i + 2]), slice(*transitions[i : i + 2]))
@@ -145,7 +148,7 @@ class _Loader:
             step, transition = rows.stop, transition + len(starts)
         if (step, transition) != (steps.stop, transitions.stop):
             raise HindcastError(
-                f"{shard.path} does not hold the {steps.stop - steps.start} steps that metadata.json says. Rebuild the data with 'dvc repro'."
+                f"{shard.path} does not hold the {steps.stop - steps.start} steps that metadata.json says. Rebuild it with 'dvc repro'."
             )
 
 
@@ -196,25 +199,30 @@ class _Windows:
 
 
 def _fill(output: Superbatch, seeds: Sequence[int], segment: Segment, window: _Window) -> None:
-    """Writes a segment's rows of every seed."""
-    offsets = np.arange(segment.target.stop - segment.target.start) + segment.begin
+    """Writes a segment's rows of every seed, a chunk at a time, so that the next observation is still in the cache."""
     for place, seed in enumerate(seeds):
-        order = _permuted(offsets, len(window.row), seed, segment)
-        row = window.row[order]
-        sources = Transition(window.observation, window.action, window.reward, window.discount, window.observation)
-        rows = Transition(
-            *(tree.map_structure(lambda _, at=at: at, part) for part, at in zip(sources, [row, row, row, row, row + 1], strict=True))
-        )
-        for source, at, target in zip(*map(tree.flatten, (sources, rows, output.transition)), strict=True):
-            np.take(source, at, axis=0, out=target[place, segment.target], mode="clip")  # "raise" would copy through a buffer
-        output.index[place, segment.target] = order + window.shift[np.searchsorted(window.begin, order, side="right") - 1]
+        for start in range(segment.target.start, segment.target.stop, _CHUNK):
+            target = slice(start, min(start + _CHUNK, segment.target.stop))
+            offsets = np.arange(target.start, target.stop) + (segment.begin - segment.target.start)
+            order = permuted(offsets, len(window.row), (seed, segment.epoch, segment.window))
+            row = window.row[order]
+            _gather(output.transition[:4], window[:4], row, (place, target))
+            _gather(output.transition.next_observation, window.observation, row + 1, (place, target))
+            output.index[place, target] = order + _shift(window, order)
 
 
-def _permuted(offsets: np.ndarray, size: int, seed: int, segment: Segment) -> np.ndarray:
-    """Returns where a permutation of range(size), keyed by (seed, epoch, window), sends the offsets: int64."""
-    key = np.random.SeedSequence([seed, segment.epoch, segment.window]).generate_state(2)
-    shuffled: np.ndarray = tf.random.experimental.index_shuffle(offsets, key, size - 1).numpy()
-    return shuffled
+def _shift(window: _Window, order: np.ndarray) -> np.ndarray:
+    """Returns what leads from transitions of a window to their numbers in the split."""
+    if len(window.shift) == 1:
+        return window.shift
+    shift: np.ndarray = window.shift[np.searchsorted(window.begin, order, side="right") - 1]
+    return shift
+
+
+def _gather(targets: Tree, sources: Tree, rows: np.ndarray, where: tuple[int, slice]) -> None:
+    """Copies rows of every source to a place in its target."""
+    for target, source in zip(tree.flatten(targets), tree.flatten(sources), strict=True):
+        np.take(source, rows, axis=0, out=target[where], mode="clip")  # mode "raise" would copy through a buffer
 
 
 def _empty(spec: EnvSpec, seeds: int, rows: int) -> Superbatch:
@@ -242,4 +250,4 @@ def _starts(sizes: Sequence[int]) -> np.ndarray:
 def _bytes_per_step(spec: EnvSpec) -> int:
     """Returns what one step takes in a window: its arrays, reward, discount and row number."""
     leaves = [*tree.flatten(spec.observation), spec.action]
-    return sum(np.dtype(leaf.dtype).itemsize * int(np.prod(leaf.shape)) for leaf in leaves) + 16
+    return 16 + sum(leaf.zeros().nbytes for leaf in leaves)
