@@ -59,7 +59,7 @@ def run(key: str, params: Params) -> Path:
         (folder / "episodes.csv").write_text(table, encoding="utf-8")
         write_json(folder / "metrics.json", metrics)
         write_manifest(folder, manifest)
-    console.print(_result_line(key, metrics), highlight=False)
+    console.print(_result_line(key, metrics), highlight=False, soft_wrap=True)
     return paths.EVALS / key
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -12,6 +13,7 @@ from pipelines.reporting.results import read_datasets, read_experiments
 from pipelines.stage import main
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json, write_text
+from trainer.metrics import CONFIDENCE
 
 PAGE = "index.html"
 SUMMARY = "summary.json"
@@ -33,24 +35,29 @@ def run(_key: str, params: Params) -> Path:
 
 
 def results_table() -> Table:
-    """Returns the table of experiments for a terminal, from summary.json. Raises HindcastError where there is no report yet."""
-    table = Table(title="Returns of the final policies", title_justify="left", header_style="bold")
-    for name in ("experiment", "data set", "algorithm"):
-        table.add_column(name, overflow="fold")
-    for name in ("return", "IQM", "behaviour", "score", "seeds x episodes"):
-        table.add_column(name, justify="right")
-    for row in read_json(paths.REPORT / SUMMARY):
-        score = row["normalized_score"]
-        table.add_row(
-            row["experiment"],
-            row["dataset"],
-            row["algorithm"],
-            f"{number(row['return_mean'])} \u00b1 {number(row['return_std'])}",
-            f"{number(row['iqm'])} ({number(row['iqm_low'])} to {number(row['iqm_high'])})",
-            number(row["behaviour_return_mean"]),
-            "none" if score is None else number(score),
-            f"{row['seeds']} x {row['episodes'] // row['seeds']}",
-        )
+    """Returns the table of experiments by data set, from summary.json, for a terminal of 80 columns.
+
+    Raises HindcastError where there is no report yet.
+    """
+    rows = read_json(paths.REPORT / SUMMARY)
+    table = Table(title="Returns of the final policies", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, header_style="")
+    scored = any(row["normalized_score"] is not None for row in rows)
+    table.add_column("")
+    for name in ("mean \u00b1 SD", "IQM", f"{CONFIDENCE:.0%} interval", *(["score"] if scored else [])):
+        table.add_column(name, justify="right", no_wrap=True)
+    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+        members = [row for row in rows if row["dataset"] == dataset]
+        table.add_section()
+        table.add_row(dataset, f"behaviour {number(members[0]['behaviour_return_mean'])}", style="dim")
+        for row in members:
+            score = "none" if row["normalized_score"] is None else number(row["normalized_score"])
+            table.add_row(
+                row["experiment"],
+                f"{number(row['return_mean'])} \u00b1 {number(row['return_std'])}",
+                number(row["iqm"]),
+                f"{number(row['iqm_low'])} to {number(row['iqm_high'])}",
+                *([score] if scored else []),
+            )
     return table
 
 

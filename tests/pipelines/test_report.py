@@ -1,5 +1,6 @@
 """The report on hand-made artifacts of two data sets and three experiments; numbers in it are known by heart."""
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -224,13 +225,26 @@ def test_equal_artifacts_give_equal_bytes(params: Params) -> None:
     assert (paths.REPORT / "summary.json").read_bytes() == summary
 
 
-def test_results_table_reads_the_summary(params: Params) -> None:
-    report.run("", params)
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+def table_lines() -> list[str]:
+    console = Console(width=80, file=io.StringIO(), record=True)
     console.print(report.results_table())
-    console.file.close()
-    text = " ".join(console.export_text().replace("\u2502", " ").split())
-    assert "pole_iql pole iql 40.0 \u00b1 25.5 41.2 (12.5 to 60.8) \u22127.25 none 2 x 3" in text
+    return [" ".join(line.split()) for line in console.export_text().splitlines()]
+
+
+def test_results_table_reads_the_summary_and_fits_a_terminal(params: Params) -> None:
+    report.run("", params)
+    lines = table_lines()
+    assert "pole behaviour \u22127.25" in lines
+    found = [line for line in lines if line.startswith(("pole_", "arm_"))]
+    assert found == [f"{name} 40.0 \u00b1 25.5 41.2 12.5 to 60.8" for name in ("pole_iql", "pole_bc", "arm_bc")]
+
+
+def test_results_table_has_scores_where_there_are_any(params: Params) -> None:
+    write_experiment(params, "pole_iql", normalized_score=93.456)
+    report.run("", params)
+    lines = table_lines()
+    assert "pole_iql 40.0 \u00b1 25.5 41.2 12.5 to 60.8 93.5" in lines
+    assert "pole_bc 40.0 \u00b1 25.5 41.2 12.5 to 60.8 none" in lines
 
 
 def test_names_are_escaped(params: Params) -> None:
