@@ -1,16 +1,17 @@
 """What a dataset builder is, and how one is found by name.
 
-A builder is a module `datasets/rl_datasets/builders/<name>.py` with two names: `Options`, the frozen pydantic model of `options`
-in the data set's entry in params.yaml, and `Builder`, which meets the protocol below.
+A builder is a module `datasets/rl_datasets/builders/<name>.py` with three names: `Options`, the frozen pydantic model of `options`
+in the data set's entry in params.yaml; `Builder`, which meets the protocol below; and `example`, a function that returns the options
+of a data set of a second's work, after writing whatever files it needs into the folder that it is given, for the contract tests.
 """
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -41,13 +42,10 @@ class Context:
     name: str  # the data set's key in params.yaml
     workers: int = 1  # processes
     load_policy: Callable[[Path], BatchPolicy] | None = None  # loads a policy bundle; None where the trainer is absent
-    advance: Callable[[int], None] = lambda episodes: None  # progress: so many more episodes are done
 
 
 class DatasetBuilder(Protocol):
     """Builder(options, context). A builder reports what it assumed in `notes`, which is complete once `episodes` is exhausted."""
-
-    Options: ClassVar[type[BuilderOptions]]
 
     def __init__(self, options: Any, context: Context) -> None: ...
 
@@ -71,11 +69,28 @@ class DatasetBuilder(Protocol):
         """For the progress bar; None where it is not known."""
         ...
 
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """For the manifest, beside episodes and transitions: what was lost or dropped."""
+        ...
+
     def spec(self) -> EnvSpec: ...
 
     def episodes(self, seed: int) -> Iterator[Episode]:
         """Yields episodes with unique ids in a fixed order: same options and seed, same episodes, for any context."""
         ...
+
+
+class BuilderBase:
+    """A builder with nothing to report yet: derive from it, write `spec` and `episodes`, and add to what it reports."""
+
+    def __init__(self, options: Any, context: Context) -> None:
+        self.options, self.context = options, context
+        self.notes: list[str] = []
+        self.inputs: list[Input] = []
+        self.packages: list[str] = []
+        self.counts: dict[str, int] = {}
+        self.expected_episodes: int | None = None
 
 
 def known_builders() -> list[str]:

@@ -7,6 +7,8 @@ observation is that of the episode's end, not of the next one's start.
 """
 
 import contextlib
+import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,6 +25,7 @@ MakeEnv = Callable[[], gym.Env[Any, Any]]
 Act = Callable[[Tree], Any]  # one observation to one action
 BatchAct = Callable[[Tree, np.ndarray], np.ndarray]  # (observation [N, ...], episode [N] int64) to actions [N, ...]
 
+_REWARD = ArraySpec((), "float32")
 _LOST = "hindcast_lost"  # the key in `info` of the text of an exception
 
 
@@ -37,8 +40,12 @@ class Lost:
 
 def episode_seed(seed: int, index: int) -> int:
     """Returns the seed, in [0, 2**31), of one episode of a data set. No two episodes of a data set share one."""
-    first = int(np.random.SeedSequence(seed).generate_state(1)[0])
-    return (first + index) % 2**31
+    return (_first_seed(seed) + index) % 2**31
+
+
+@functools.cache
+def _first_seed(seed: int) -> int:
+    return int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
 def run_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, seed: int, policy: str) -> Episode:
@@ -48,12 +55,13 @@ def run_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, 
     """
     observation, info = env.reset(seed=seed)
     recording = _Recording(spec, observation)
+    record_action, record_step = recording.act, recording.step
     terminated = truncated = False
     while not (terminated or truncated):
         action = act(observation)
-        recording.act(action)
+        record_action(action)
         observation, reward, terminated, truncated, info = env.step(action)
-        recording.step(observation, reward)
+        record_step(observation, reward)
     return recording.finish(index, bool(terminated), _metadata(spec, seed, policy, info))
 
 
@@ -73,7 +81,7 @@ def vector_episodes(
 
     Episode `first_index + i` starts from seeds[i]; its id, its metadata and what `run_episode` would give are the same. A free
     environment takes the next episode (with autoreset, the next of those dealt to it beforehand). `act` gets N observations
-    and the index of the episode that each row belongs to, -1 where the action is ignored (but must be valid all the same).
+    and the index of the episode that each row belongs to, -1 where the row is of none and its action is ignored.
     N = min(num_envs, len(seeds)) never changes. `policy` names the policy of an episode for its metadata.
 
     With `on_lost`, an environment that raises loses its episode only: that is reported there, and the environment made anew.
@@ -108,10 +116,12 @@ def truncate(episode: Episode, length: int) -> Episode:
 class _Recording:
     """One episode as it runs. Arrays are copied as they come, for an environment may reuse its own."""
 
+    __slots__ = ("_actions", "_copy", "_keep", "_observations", "_rewards", "_spec")
+
     def __init__(self, spec: EnvSpec, observation: Tree) -> None:
         self._spec = spec
-        self._copy: Callable[[Tree], Tree] = np.array if isinstance(spec.observation, ArraySpec) else _copy_nest
-        self._keep: Callable[[Any], Any] = int if spec.action.is_discrete else np.array
+        self._copy = _copy_array if isinstance(spec.observation, ArraySpec) else _copy_nest
+        self._keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else np.array
         self._observations = [self._copy(observation)]
         self._actions: list[Any] = []
         self._rewards: list[Any] = []
@@ -128,7 +138,7 @@ class _Recording:
         steps, spec = len(self._observations), self._spec
         action, reward, discount = spec.action.zeros(steps), np.zeros(steps, np.float32), np.zeros(steps, np.float32)
         action[:-1] = _array(spec.action, self._actions, "action")
-        reward[:-1] = _array(ArraySpec((), "float32"), self._rewards, "reward")
+        reward[:-1] = _array(_REWARD, self._rewards, "reward")
         discount[:-1] = 1
         discount[-2] = not is_terminal
         observation = _stack(spec.observation, self._observations, "observation")
@@ -256,6 +266,10 @@ def _row(batch: Tree, i: int) -> Tree:
 def _row_info(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
     """What environment i itself put in `info`; the key "_name" masks the environments that have "name"."""
     return {key: values[i] for key, values in infos.items() if f"_{key}" in infos and infos[f"_{key}"][i] and not isinstance(values, dict)}
+
+
+def _copy_array(observation: Any) -> np.ndarray:
+    return observation.copy() if type(observation) is np.ndarray else np.array(observation)
 
 
 def _copy_nest(observation: Tree) -> Tree:

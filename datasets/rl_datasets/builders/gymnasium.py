@@ -1,0 +1,269 @@
+"""Episodes of any Gymnasium environment with Box or Discrete actions, under a behaviour policy.
+
+Episode i is a function of the options, the data set's seed and i alone: it starts from `episode_seed(seed, i)`, and its policy
+draws from a generator of that seed. So neither workers nor vector environments change a byte, and `Builder.episode` makes
+any one of them again.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import tree
+from gymnasium.vector import AutoresetMode
+from pydantic import Field, model_validator
+
+from rl_datasets.builder import BuilderBase, BuilderOptions, Context
+from rl_datasets.environments import cast_notes, env_spec, make_env
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import Input
+from rl_datasets.policies import Bundles, Policy, bundle_paths
+from rl_datasets.rollout import Lost, describe_error, episode_seed, remade, run_episode, truncate, vector_episodes
+from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, Tree
+from rl_datasets.workers import in_processes
+
+CHUNK = 64  # episodes that a worker takes at once, at most
+TOO_MANY_LOST = 50  # episodes in a row, after which the environment counts as broken
+_POLICY_STREAM = 1  # sets the policy's generator apart from the environment's, which is seeded with the same seed
+
+
+class References(BuilderOptions):
+    """Returns that scores are normalised by, and where they come from."""
+
+    random: float
+    expert: float
+    source: str = Field(min_length=1)
+
+    def value(self) -> ReferenceReturns:
+        return ReferenceReturns(self.random, self.expert, self.source)
+
+
+class Vector(BuilderOptions):
+    """Run `num_envs` environments as one vector environment, in one of Gymnasium's autoreset modes."""
+
+    num_envs: int = Field(gt=0)
+    autoreset: Literal["next_step", "same_step", "disabled"] = "next_step"
+
+
+class Options(BuilderOptions):
+    """`env_id` may be "module:EnvId-v0". The budget is `episodes`, or `steps` (transitions): the last episode is cut there."""
+
+    env_id: str
+    env_kwargs: Mapping[str, Any] = Field(default_factory=dict)
+    max_episode_steps: int | None = Field(None, gt=0)  # instead of the environment's own time limit
+    policy: Policy
+    episodes: int | None = Field(None, gt=0)
+    steps: int | None = Field(None, gt=0)
+    reference_returns: References | None = None
+    vector: Vector | None = None  # a plain loop is faster for most environments
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> "Options":
+        if (self.episodes is None) == (self.steps is None):
+            raise ValueError(f"give either 'episodes' or 'steps', found episodes={self.episodes} and steps={self.steps}")
+        return self
+
+
+def example(folder: Path) -> dict[str, Any]:
+    """Options of a small data set, for the tests that every builder passes."""
+    del folder  # it needs no file
+    return {"env_id": "CartPole-v1", "episodes": 9, "policy": {"kind": "epsilon", "epsilon": 0.5, "base": {"kind": "random"}}}
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that the episodes of one data set depend on, and what a worker is sent."""
+
+    options: Options
+    spec: EnvSpec
+    seed: int
+    bundles: Bundles
+
+    def make_env(self) -> gym.Env[Any, Any]:
+        """With a budget of steps no episode runs beyond it, so that one that never ends does end."""
+        limit = min((limit for limit in (self.spec.max_episode_steps, self.options.steps) if limit), default=None)
+        return make_env(self.options.env_id, self.options.env_kwargs, limit)
+
+
+class Builder(BuilderBase):
+    options: Options
+
+    def __init__(self, options: Options, context: Context) -> None:
+        """Makes one environment to learn its spaces, and loads the policy bundles."""
+        super().__init__(options, context)
+        self.expected_episodes = options.episodes
+        self._bundles = {path: _load_bundle(path, context) for path in bundle_paths(options.policy)}
+        self.inputs = [Input(name=path, path=path, digest=_folder_digest(Path(path))) for path in self._bundles]
+        env = make_env(options.env_id, options.env_kwargs, options.max_episode_steps)
+        try:
+            self._spec = env_spec(
+                env, options.env_id, options.env_kwargs, options.reference_returns.value() if options.reference_returns else None
+            )
+            self._casts = cast_notes(env)
+            self.packages = _packages(env.unwrapped, *self._bundles.values())
+        finally:
+            env.close()
+        options.policy.bind(self._spec, self._bundles)  # a policy that does not fit is an error now
+
+    def spec(self) -> EnvSpec:
+        return self._spec
+
+    def episode(self, seed: int, index: int) -> Episode | Lost:
+        """Returns one episode of the data set, alone; uncut where a budget of steps ends in it."""
+        return next(_outcomes(self._job(seed), [index]))
+
+    def episodes(self, seed: int) -> Iterator[Episode]:
+        self.notes, self.counts = list(self._casts), {"lost_episodes": 0}
+        return self._within_steps(self._kept(self._all_outcomes(self._job(seed))))
+
+    def _job(self, seed: int) -> Job:
+        return Job(self.options, self._spec, seed, self._bundles)
+
+    def _all_outcomes(self, job: Job) -> Iterator[Episode | Lost]:
+        """In the order of indices, without end where the budget is in steps."""
+        episodes, workers = self.options.episodes, self.context.workers
+        indices = itertools.count() if episodes is None else range(episodes)
+        if workers == 1 and self.options.vector is None:
+            return _outcomes(job, indices)
+        return in_processes(collect, job, _chunks(self.options, workers), workers)
+
+    def _kept(self, outcomes: Iterable[Episode | Lost]) -> Iterator[Episode]:
+        """Notes what was lost, and yields the rest. Raises HindcastError where nothing is left or the environment is broken."""
+        in_a_row, kept = 0, 0
+        reports_success: bool | None = None  # as the first episode says
+        for outcome in outcomes:
+            if isinstance(outcome, Episode):
+                reports_success = "success" in outcome.metadata if reports_success is None else reports_success
+                in_a_row, kept = 0, kept + 1
+                yield _with_columns(outcome, reports_success)
+                continue
+            in_a_row += 1
+            self.counts["lost_episodes"] += 1
+            self.notes.append(f"Episode {outcome.index} (seed {outcome.seed}) was lost: the environment raised {outcome.error}")
+            if in_a_row == TOO_MANY_LOST:
+                break
+        if in_a_row == TOO_MANY_LOST or not kept:
+            raise HindcastError(
+                f"Environment '{self.options.env_id}' raised in {in_a_row} episodes in a row, after {kept} good ones. {self.notes[-1]}. "
+                "Mend the environment, its env_kwargs or the policy."
+            )
+
+    def _within_steps(self, episodes: Iterator[Episode]) -> Iterator[Episode]:
+        """Ends with the budget of steps, where there is one."""
+        left = self.options.steps
+        for episode in episodes:
+            if left is None:
+                yield episode
+                continue
+            if episode.length > left:
+                self.notes.append(f"Episode {episode.episode_id} was cut after {left} of its steps, where the budget ended.")
+            yield truncate(episode, left)
+            left -= min(left, episode.length)
+            if left == 0:
+                return
+
+
+def collect(job: Job, indices: range) -> list[Episode | Lost]:
+    """The unit of work: the episodes of these indices, in their order. A function of its arguments alone."""
+    return list(_outcomes(job, indices) if job.options.vector is None else _vector_outcomes(job, indices, job.options.vector))
+
+
+def _outcomes(job: Job, indices: Iterable[int]) -> Iterator[Episode | Lost]:
+    start = job.options.policy.bind(job.spec, job.bundles)
+    env = job.make_env()
+    try:
+        for index in indices:
+            seed = episode_seed(job.seed, index)
+            outcome: Episode | Lost
+            try:
+                policy, act = start(_policy_generator(seed))
+                outcome = run_episode(env, act, job.spec, index=index, seed=seed, policy=policy)
+            except HindcastError:
+                raise
+            except Exception as error:
+                outcome = Lost(index, seed, describe_error(error))
+                env = remade(env, job.make_env)
+            yield outcome
+    finally:
+        env.close()
+
+
+def _vector_outcomes(job: Job, indices: range, vector: Vector) -> Sequence[Episode | Lost]:
+    start = job.options.policy.bind(job.spec, job.bundles)
+    seeds = [episode_seed(job.seed, index) for index in indices]
+    started = {index: start(_policy_generator(seed)) for index, seed in zip(indices, seeds, strict=True)}
+
+    def act(observation: Tree, episode: np.ndarray) -> np.ndarray:
+        actions = job.spec.action.zeros(len(episode))
+        for row, index in enumerate(episode.tolist()):
+            if index >= 0:
+                actions[row] = started[index][1](tree.map_structure(lambda leaf, row=row: leaf[row], observation))
+        return actions
+
+    lost: list[Lost] = []
+    episodes = vector_episodes(
+        job.make_env,
+        act,
+        job.spec,
+        seeds=seeds,
+        num_envs=vector.num_envs,
+        first_index=indices[0],
+        policy=lambda index: started[index][0],
+        autoreset=AutoresetMode[vector.autoreset.upper()],
+        on_lost=lost.append,
+    )
+    outcomes: dict[int, Episode | Lost] = {**dict(episodes), **{entry.index: entry for entry in lost}}
+    return [outcomes[index] for index in indices]
+
+
+def _with_columns(episode: Episode, success: bool) -> Episode:
+    """All episodes of a data set have the same columns: one without a report of success had none."""
+    if success == ("success" in episode.metadata):
+        return episode
+    metadata = {**episode.metadata, "success": 0} if success else {k: v for k, v in episode.metadata.items() if k != "success"}
+    return replace(episode, metadata=metadata)
+
+
+def _policy_generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng((seed, _POLICY_STREAM))
+
+
+def _chunks(options: Options, workers: int) -> Iterator[range]:
+    """Ranges of indices: small enough that all workers are busy to the end, large enough that making environments is cheap."""
+    least = 4 * options.vector.num_envs if options.vector else 1
+    if options.episodes is None:
+        size = max(least, CHUNK // 4)  # what lies beyond the budget is lost work
+        return (range(first, first + size) for first in itertools.count(0, size))
+    size = max(least, min(CHUNK, -(-options.episodes // (4 * workers))))
+    return (range(first, min(first + size, options.episodes)) for first in range(0, options.episodes, size))
+
+
+def _load_bundle(path: str, context: Context) -> Any:
+    if context.load_policy is None:
+        raise HindcastError(f"Policy bundle {path}: a trained policy can be loaded by the collect stage only. Use 'dvc repro'.")
+    return context.load_policy(Path(path))
+
+
+def _folder_digest(folder: Path) -> str:
+    content = sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content.update(f"{path.relative_to(folder).as_posix()}|{path.stat().st_size}|".encode())
+        content.update(path.read_bytes())
+    return content.hexdigest()
+
+
+def _packages(*objects: Any) -> list[str]:
+    """Distributions of the modules that define the classes of these objects, and of those that they import."""
+    modules = [sys.modules[cls.__module__] for thing in objects for cls in type(thing).__mro__ if cls is not object]
+    imported = [value for module in modules for value in vars(module).values() if isinstance(value, ModuleType)]
+    known = packages_distributions()
+    roots = {"gymnasium", "numpy", *(module.__name__.split(".")[0] for module in (*modules, *imported))}
+    return sorted({name for root in roots for name in known.get(root, ())})

@@ -1,0 +1,93 @@
+"""Builds one data set: episodes from its builder, as RLDS with a manifest."""
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pipelines import paths
+from pipelines.params import DatasetParams, Params
+from pipelines.stage import console, main
+from rl_datasets.builder import BatchPolicy, Context, DatasetBuilder, load_builder
+from rl_datasets.errors import HindcastError
+from rl_datasets.files import replacing
+from rl_datasets.manifest import Manifest, package_versions, write_manifest
+from rl_datasets.schema import Episode
+
+RAW_SPLIT = "raw"
+REDRAW_SECONDS = 0.2
+
+
+def run(key: str, params: Params) -> Path:
+    """Writes artifacts/raw/<key>/<version>/, whole or not at all."""
+    from rl_datasets.rlds import write_rlds  # collecting processes import this module, and need no TensorFlow
+
+    entry = params.dataset(key)
+    context = Context(key, workers=params.runtime.workers, load_policy=_load_policy)
+    builder: DatasetBuilder = load_builder(entry.builder).Builder(params.builder_options(key), context)
+    _require_within_source(key, entry, builder)
+    folder = paths.RAW / key / entry.version
+    started = time.monotonic()
+    with replacing(folder) as part:
+        episodes = _watched(builder.episodes(entry.seed), f"collect {key}", builder.expected_episodes)
+        packages = package_versions(*builder.packages)
+        written = write_rlds(part, key, entry.version, builder.spec(), {RAW_SPLIT: episodes}, versions=packages)
+        manifest = Manifest(
+            job=f"collect@{key}",
+            digest=written.digest,
+            parameters=entry.model_dump(mode="json"),
+            inputs=tuple(builder.inputs),
+            counts={"episodes": written.episodes[RAW_SPLIT], "transitions": written.transitions[RAW_SPLIT], **builder.counts},
+            notes=tuple(builder.notes),
+            packages=packages,
+        )
+        write_manifest(part, manifest)
+    _report(manifest, folder, time.monotonic() - started)
+    return folder
+
+
+def _load_policy(path: Path) -> BatchPolicy:
+    from trainer.bundle import load_bundle  # JAX takes most of a second, and few data sets need it
+
+    return load_bundle(path)
+
+
+def _require_within_source(key: str, entry: DatasetParams, builder: DatasetBuilder) -> None:
+    """DVC reruns a data set when its `source` changes, so all that the builder reads must lie there."""
+    for entered in builder.inputs:
+        if not Path(entered.path).is_relative_to(entry.source):
+            raise HindcastError(
+                f"params.yaml:\n  datasets.{key}.source: found '{entry.source}', but the data set is made from '{entered.path}', "
+                "which is not in it. Set source to that path or to a folder above it, so that a change there rebuilds the data."
+            )
+
+
+def _watched(episodes: Iterable[Episode], what: str, total: int | None) -> Iterator[Episode]:
+    """Passes episodes on and shows how many there are, and how many steps a second."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:,} episodes, {task.fields[rate]:,} steps/s"))
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
+        task = progress.add_task(what, total=total, rate=0)
+        started = drawn = time.monotonic()
+        count = steps = 0
+        for episode in episodes:
+            yield episode
+            count, steps, now = count + 1, steps + episode.length, time.monotonic()
+            if now - drawn > REDRAW_SECONDS:
+                progress.update(task, completed=count, rate=int(steps / (now - started)))
+                drawn = now
+
+
+def _report(manifest: Manifest, folder: Path, seconds: float) -> None:
+    counts = {name.replace("_", " "): count for name, count in manifest.counts.items() if count}
+    rate = manifest.counts["transitions"] / seconds
+    console.print(
+        f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} in {seconds:.1f} s ({rate:,.0f} steps/s): {folder}",
+        highlight=False,
+    )
+    for note in manifest.notes:
+        console.print(f"  {note}", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    main("collect", run)
