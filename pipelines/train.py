@@ -1,0 +1,172 @@
+"""Trains the policies of one experiment, all seeds in one program, and writes down its learning curves."""
+
+import hashlib
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from pipelines import paths
+from pipelines.params import ExperimentParams, Params
+from pipelines.stage import console, main
+from rl_datasets.errors import HindcastError
+from rl_datasets.files import read_json, replacing
+from rl_datasets.manifest import Input, Manifest, package_versions, read_manifest, write_manifest
+from rl_datasets.rlds import read_spec, read_splits
+from rl_datasets.schema import EnvSpec, Transition
+from rl_datasets.stream import Stream, open_stream
+from trainer import loop
+from trainer.bundle import Dataset, save_bundle
+from trainer.checkpoint import PACKAGES, CheckpointFolder, run_fingerprint
+from trainer.curves import write_csv, write_tensorboard
+from trainer.learner import Learner, LearnerParams, load_learner
+from trainer.preprocessing import Preprocessor, make_preprocessor
+
+VALIDATION_BATCHES = 16  # at most so many, the same ones for each point of the curves
+
+
+@dataclass(frozen=True)
+class Task:
+    """All that determines what one run of the stage makes."""
+
+    experiment: ExperimentParams
+    preset: LearnerParams
+    dataset: Dataset
+    split: Path
+    statistics: dict[str, Any]
+    spec: EnvSpec
+    stream: Stream
+    validation: Transition | None
+
+    @cached_property
+    def learner(self) -> Learner[Any]:
+        learner: Learner[Any] = load_learner(self.experiment.algorithm).Learner(self.preset, self.spec, self.experiment.train.updates)
+        return learner
+
+    @cached_property
+    def preprocessor(self) -> Preprocessor:
+        return make_preprocessor(self.preset, self.spec, self.statistics)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Those that this stage depends on."""
+        return {**self.experiment.model_dump(mode="json", exclude={"evaluate"}), "learner": self.preset.model_dump(mode="json")}
+
+    @property
+    def fingerprint(self) -> str:
+        values = {"parameters": self.parameters, "dataset": asdict(self.dataset), "spec": self.spec.to_json()}
+        return run_fingerprint(**values, statistics=self.statistics)
+
+
+def run(key: str, params: Params) -> Path:
+    """Writes artifacts/models/<experiment>/. A killed run goes on from its last checkpoint, and ends in the same bytes."""
+    task = prepare(key, params)
+    train, folder = task.experiment.train, paths.MODELS / key
+    scan = loop.scan_length(len(train.seeds), batch_bytes(task.spec, train.batch_size))
+    checkpoints = CheckpointFolder(paths.CHECKPOINTS / key, task.fingerprint)
+    with reporting(key) as report:
+        fitted = loop.fit(
+            task.learner,
+            task.preprocessor,
+            lambda start: task.stream.batches(train.seeds, scan, start),
+            loop.Plan(train.seeds, train.updates, train.log_every),
+            validation=task.validation,
+            checkpoints=checkpoints,
+            report=report,
+        )
+    with replacing(folder) as part:
+        write_model(part, key, task, fitted)
+    checkpoints.remove()
+    return folder
+
+
+def prepare(key: str, params: Params) -> Task:
+    """Raises HindcastError where the split is missing, or its statistics are not those of its data."""
+    experiment = params.experiment(key)
+    train, version = experiment.train, params.dataset(experiment.dataset).version
+    split = paths.SPLITS / experiment.dataset / version
+    dataset = Dataset(experiment.dataset, version, read_manifest(split).digest)
+    statistics = read_json(split / "stats.json")
+    options = {"readers": params.runtime.readers, "memory_cap_mb": train.memory_cap_mb}
+    stream = open_stream(split, loop.TRAIN, batch_size=train.batch_size, **options)
+    if stream.transitions != statistics.get("transitions"):
+        raise HindcastError(
+            f"{split} holds {stream.transitions} transitions of train, but its stats.json describes {statistics.get('transitions')}. "
+            f"Run 'dvc repro --force split@{experiment.dataset}'."
+        )
+    validation = validation_batches(split, train.batch_size, options)
+    return Task(experiment, params.learner_params(key), dataset, split, statistics, read_spec(split), stream, validation)
+
+
+def write_model(part: Path, key: str, task: Task, fitted: loop.Fitted) -> None:
+    """Fills a folder with the policies, the curves and the manifest."""
+    train = task.experiment.train
+    digests = [
+        save_bundle(
+            part / "policies" / f"seed_{seed}",
+            spec=task.spec,
+            algorithm=task.experiment.algorithm,
+            params=task.preset,
+            updates=train.updates,
+            seed=seed,
+            preprocessor=task.preprocessor,
+            policy=policy,
+            dataset=task.dataset,
+        )
+        for seed, policy in zip(train.seeds, fitted.policies, strict=True)
+    ]
+    write_csv(part / "curves.csv", fitted.rows, train.seeds)
+    write_tensorboard(part / "tensorboard", fitted.rows, train.seeds)
+    manifest = Manifest(
+        job=f"train@{key}",
+        digest=hashlib.sha256("\n".join(digests).encode()).hexdigest(),
+        parameters=task.parameters,
+        inputs=[Input(f"{task.dataset.name} {task.dataset.version}", task.split.as_posix(), task.dataset.digest)],
+        counts={"updates": train.updates, "transitions": task.stream.transitions, "dropped_tail": task.stream.dropped},
+        notes=[f"Every epoch drops {task.stream.dropped} transitions that fill no batch, others each time."] if task.stream.dropped else [],
+        packages=package_versions(*PACKAGES),
+    )
+    write_manifest(part, manifest)
+
+
+def batch_bytes(spec: EnvSpec, batch_size: int) -> int:
+    """The size of a batch of transitions."""
+    leaves = [*jax.tree.leaves(spec.observation), *jax.tree.leaves(spec.observation), spec.action]
+    return batch_size * sum([8, *(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in leaves)])
+
+
+def validation_batches(split: Path, batch_size: int, options: dict[str, int]) -> Transition | None:
+    """Returns batches [V, B, ...] of the validation split, drawn with seed 0; None where there is none. A small split is one batch."""
+    counts = read_splits(split).get(loop.VALIDATION)
+    if counts is None:
+        return None
+    size = min(batch_size, counts.transitions)
+    stream = open_stream(split, loop.VALIDATION, batch_size=size, **options)
+    batches = stream.batches((0,), min(VALIDATION_BATCHES, counts.transitions // size), 0)
+    drawn: Transition = jax.tree.map(lambda leaf: leaf[0], next(batches).transition)
+    return drawn
+
+
+@contextmanager
+def reporting(key: str) -> Iterator[Callable[[loop.Progress], None]]:
+    """Shows a bar with updates a second, the share of time spent waiting for data, and the time left."""
+    columns = (TextColumn(f"train@{key}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        shown = bar.add_task(key, total=None, speed="compiling")
+
+        def report(progress: loop.Progress) -> None:
+            speed = f"{progress.rate:,.0f} updates/s, {progress.waiting:.0%} waiting for data, {progress.remaining:,.0f} s left"
+            bar.update(shown, total=progress.updates, completed=progress.step, speed=speed)
+
+        yield report
+
+
+if __name__ == "__main__":
+    main("train", run)
