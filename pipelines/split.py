@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+from rich.progress import Progress
+
 from pipelines import paths
 from pipelines.params import Params
 from pipelines.stage import console, main
-from rl_datasets.division import divide
+from rl_datasets.division import RAW_SPLIT, divide
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
 from rl_datasets.manifest import Input, read_manifest
+from rl_datasets.rlds import read_splits
 
 REPORT = "report.json"
 
@@ -22,8 +25,10 @@ def run(key: str, params: Params) -> Path:
         Input(key, raw.as_posix(), read_manifest(raw).digest),
         Input(f"check of {key}", checks.as_posix(), read_manifest(checks).digest),
     )
-    manifest = divide(raw, folder, key, version, params.split, inputs)
-    console.print(", ".join(f"{count:,} {name}" for name, count in manifest.counts.items() if "episodes" in name), highlight=False)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(f"split {key}", total=2 * read_splits(raw)[RAW_SPLIT].episodes)
+        manifest = divide(raw, folder, key, version, params.split, inputs, lambda count: progress.advance(task, count))
+    console.print(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in manifest.counts.items()), highlight=False)
     return folder
 
 

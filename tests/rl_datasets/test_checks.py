@@ -168,13 +168,33 @@ def test_bounds_hold_within_the_tolerance_only():
     )  # not for categories
 
 
-def test_a_reward_that_only_float32_pushes_over_the_range_passes():
-    low = -16.2736044  # Pendulum's; as float32 it is -16.273605
-    spec = dataclasses.replace(BOX, reward_range=(low, 0.0))
-    episodes = [dataclasses.replace(e, reward=np.minimum(-e.reward, 0)) for e in clean()]
-    episodes[0].reward[1] = low
-    assert float(episodes[0].reward[1]) < low
-    assert run_checks(episodes, spec, severe()).verdict == "pass"
+def test_an_episode_may_be_as_long_as_the_limit():
+    assert run_checks([episode(7, 9)], BOX, severe()).verdict == "pass"
+
+
+def test_the_zero_on_the_last_step_is_no_action():
+    spec = dataclasses.replace(BOX, action=ArraySpec((2,), "float32", minimum=0.1, maximum=2.0))
+    assert run_checks([dataclasses.replace(e, action=clamped(e)) for e in clean()], spec, severe()).verdict == "pass"
+
+
+def clamped(e: Episode) -> np.ndarray:
+    action = np.maximum(e.action, np.float32(0.1))
+    action[-1] = 0
+    return action
+
+
+def test_the_number_of_values_bounds_a_category_that_states_no_maximum():
+    spec = dataclasses.replace(CATEGORY, action=ArraySpec((), "int64", minimum=0, num_values=3))
+    assert run_checks(clean(CATEGORY), spec, severe()).verdict == "pass"
+    (finding,) = run_checks(with_value(3, "action", 5, 3, CATEGORY), spec, severe()).findings()
+    assert (finding.found, finding.expected) == ("action = 3", "between 0 and 2")
+
+
+@pytest.mark.parametrize(("bound", "direction"), [(-1.0, -2.0), (1.0, 2.0)])
+def test_a_reward_beyond_the_range_by_the_rounding_of_float32_passes(bound, direction):
+    beyond = np.nextafter(np.float32(bound), np.float32(direction))
+    assert run_checks(with_value(1, "reward", 2, beyond), BOX, severe()).verdict == "pass"
+    assert run_checks(with_value(1, "reward", 2, bound * (1 + 1e-5)), BOX, severe()).verdict == "fail"
 
 
 def test_parameters_override_the_range_of_rewards():

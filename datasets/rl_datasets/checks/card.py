@@ -61,7 +61,7 @@ def _facts(spec: EnvSpec, manifest: Manifest, summary: Mapping[str, Any]) -> Ite
         yield "reference returns", "none known, so no normalised score"
     else:
         yield "reference returns", f"random {references.random:g}, expert {references.expert:g}; source: {references.source}"
-    yield "content", f"`{manifest.digest}`"
+    yield "content digest", f"`{manifest.digest}`"
 
 
 def _findings(report: Report) -> Iterator[str]:

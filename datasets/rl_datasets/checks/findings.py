@@ -100,7 +100,9 @@ class EpisodeRow(NamedTuple):
 def limits(leaf: ArraySpec) -> tuple[np.ndarray, np.ndarray]:
     """Returns the inclusive bounds, float64 of the spec's shape; a category's follow from its number of values."""
     low, high = leaf.bounds()
-    return low, high if leaf.num_values is None else np.minimum(high, low + leaf.num_values - 1)
+    if leaf.num_values is not None and np.isfinite(low).all():
+        high = np.minimum(high, low + leaf.num_values - 1)
+    return low, high
 
 
 def and_more(wrong: np.ndarray) -> str:

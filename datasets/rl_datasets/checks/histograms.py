@@ -18,7 +18,7 @@ def draw_histogram(path: Path, groups: Mapping[str, np.ndarray], label: str) -> 
     with mpl.rc_context():
         mpl.rcdefaults()
         figure = Figure(figsize=(6, 3), dpi=100)
-        axes = figure.add_axes((0.12, 0.17, 0.85, 0.78))
+        axes = figure.add_axes((0.14, 0.17, 0.83, 0.78))
         axes.hist(list(finite.values()), bins=_edges(np.concatenate(list(finite.values()))).tolist(), stacked=True, label=list(finite))
         axes.set_xlabel(label)
         axes.set_ylabel("episodes")

@@ -47,6 +47,8 @@ def check_flags(episode: Episode, flags: np.ndarray) -> Iterator[Fault]:
     wanted = np.zeros_like(flags)
     wanted[:1, 0] = wanted[-1:, 1] = True
     wanted[-1:, 2] = episode.is_terminal
+    if (flags == wanted).all():
+        return
     for name, found, right in zip(FLAGS, flags.T, wanted.T, strict=True):
         wrong = found != right
         if wrong.any():
