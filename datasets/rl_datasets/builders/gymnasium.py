@@ -5,6 +5,7 @@ draws from a generator of that seed. So neither workers nor vector environments 
 any one of them again.
 """
 
+import functools
 import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,8 +89,9 @@ class Job:
     bundles: Bundles
 
     def make_env(self) -> gym.Env[Any, Any]:
-        """With a budget of steps no episode runs beyond it, so that one that never ends does end."""
-        limit = min((limit for limit in (self.spec.max_episode_steps, self.options.steps) if limit), default=None)
+        """With a budget of steps, an episode that would never end does end, one step beyond it."""
+        budget = self.options.steps and self.options.steps + 1
+        limit = min((limit for limit in (self.spec.max_episode_steps, budget) if limit), default=None)
         return make_env(self.options.env_id, self.options.env_kwargs, limit)
 
 
@@ -264,6 +266,11 @@ def _packages(*objects: Any) -> list[str]:
     """Distributions of the modules that define the classes of these objects, and of those that they import."""
     modules = [sys.modules[cls.__module__] for thing in objects for cls in type(thing).__mro__ if cls is not object]
     imported = [value for module in modules for value in vars(module).values() if isinstance(value, ModuleType)]
-    known = packages_distributions()
+    known = _distributions()
     roots = {"gymnasium", "numpy", *(module.__name__.split(".")[0] for module in (*modules, *imported))}
     return sorted({name for root in roots for name in known.get(root, ())})
+
+
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return packages_distributions()  # it reads the file list of every installed package
