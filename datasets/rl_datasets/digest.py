@@ -13,6 +13,8 @@ import numpy as np
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Episode, named_leaves
 
+_to_json = json.JSONEncoder(sort_keys=True).encode
+
 
 def content_key(episode: Episode) -> str:
     """Returns the hash of what happened: steps and ending, without id and metadata. Equal for repeated episodes."""
@@ -28,7 +30,7 @@ def content_key(episode: Episode) -> str:
 def episode_digest(episode: Episode) -> str:
     """Returns the hash of content, id and metadata. Raises HindcastError where metadata holds other than strings and numbers."""
     label = [content_key(episode), episode.episode_id, plain_metadata(episode)]
-    return hashlib.sha256(json.dumps(label, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_to_json(label).encode()).hexdigest()
 
 
 def plain_metadata(episode: Episode) -> dict[str, str | int | float]:
@@ -55,7 +57,7 @@ class DatasetDigest:
 
 def combined_digest(splits: Mapping[str, str]) -> str:
     """Returns the digest of a whole data set from the digests of its splits by name."""
-    return hashlib.sha256(json.dumps(dict(splits), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_to_json(dict(splits)).encode()).hexdigest()
 
 
 def _bytes(array: np.ndarray) -> memoryview | bytes:
@@ -65,6 +67,8 @@ def _bytes(array: np.ndarray) -> memoryview | bytes:
 
 
 def _plain(value: object, key: str, episode: Episode) -> str | int | float:
+    if type(value) in (str, int, float):  # the usual case, for the checks below are slow
+        return value  # type: ignore[return-value]
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bool, np.bool_, numbers.Integral)):

@@ -18,7 +18,7 @@ import tree
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.permutation import permuted
-from rl_datasets.rlds.reader import Block, RldsReader, Shard, true_discount
+from rl_datasets.rlds.reader import RldsReader, Shard, true_discount
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from rl_datasets.windows import Plan, Segment
 
@@ -136,16 +136,16 @@ class _Loader:
     def _read(self, shard: Shard, window: _Window, steps: slice, transitions: slice) -> None:
         """Fills a shard's part of a window."""
         step, transition = steps.start, transitions.start
-        for block in self._reader.blocks(shard, with_metadata=False):
-            rows = slice(step, step + len(block.reward))
-            starts = _transition_rows(block)
+        for episode in self._reader.stored_episodes([shard], with_metadata=False):
+            length = len(episode.reward) - 1
+            rows = slice(step, step + length + 1)
             if rows.stop > steps.stop:
                 break
-            for target, leaf in zip(tree.flatten(window.observation), tree.flatten(block.observation), strict=True):
+            for target, leaf in zip(tree.flatten(window.observation), episode.observation, strict=True):
                 target[rows] = leaf
-            window.action[rows], window.reward[rows], window.discount[rows] = block.action, block.reward, true_discount(block)
-            window.row[transition : transition + len(starts)] = step + starts
-            step, transition = rows.stop, transition + len(starts)
+            window.action[rows], window.reward[rows], window.discount[rows] = episode.action, episode.reward, true_discount(episode)
+            window.row[transition : transition + length] = np.arange(step, step + length)
+            step, transition = rows.stop, transition + length
         if (step, transition) != (steps.stop, transitions.stop):
             raise HindcastError(
                 f"{shard.path} does not hold the {steps.stop - steps.start} steps that metadata.json says. Rebuild it with 'dvc repro'."
@@ -235,13 +235,6 @@ def _empty(spec: EnvSpec, seeds: int, rows: int) -> Superbatch:
     return Superbatch(Transition(observation, action, reward, discount, next_observation), np.empty((seeds, rows), np.int64))
 
 
-def _transition_rows(block: Block) -> np.ndarray:
-    """Returns the rows of a block that are not the last of their episode."""
-    is_start = np.ones(len(block.reward), bool)
-    is_start[np.cumsum(block.lengths) - 1] = False
-    return np.flatnonzero(is_start)
-
-
 def _starts(sizes: Sequence[int]) -> np.ndarray:
     """Returns where each of several runs starts, and where the last one ends."""
     return np.cumsum([0, *sizes])
@@ -250,4 +243,4 @@ def _starts(sizes: Sequence[int]) -> np.ndarray:
 def _bytes_per_step(spec: EnvSpec) -> int:
     """Returns what one step takes in a window: its arrays, reward, discount and row number."""
     leaves = [*tree.flatten(spec.observation), spec.action]
-    return 16 + sum(leaf.zeros().nbytes for leaf in leaves)
+    return 16 + sum(int(leaf.zeros().nbytes) for leaf in leaves)

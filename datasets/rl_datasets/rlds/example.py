@@ -35,6 +35,16 @@ def int64_feature(array: np.ndarray) -> bytes:
     return _field(_THIRD, _field(_FIRST, encode_varints(array)) if array.size else b"")
 
 
+def int_feature(value: int) -> bytes:
+    """One integer. Raises OverflowError where it needs more than 64 bits."""
+    return _field(_THIRD, _field(_FIRST, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little"))))
+
+
+def flags_feature(flags: bytes) -> bytes:
+    """Integers below 128, one byte each."""
+    return _field(_THIRD, _field(_FIRST, flags))
+
+
 def bytes_feature(values: Sequence[bytes]) -> bytes:
     return _field(_FIRST, b"".join(_field(_FIRST, value) for value in values))
 

@@ -4,14 +4,16 @@ Stored: floats as float lists, integers and booleans as int64 lists, uint8 array
 observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the data set's metadata restores it.
 """
 
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.example import bytes_feature, encode_example, float_feature, int64_feature, rows_feature
-from rl_datasets.rlds.quiet_tensorflow import tf, tfds
+from rl_datasets.rlds.decoding import floats, int64s, rows, strings
+from rl_datasets.rlds.example import bytes_feature, encode_example, flags_feature, float_feature, int64_feature, int_feature, rows_feature
+from rl_datasets.rlds.quiet_tensorflow import tfds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 
 _STORABLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
@@ -36,15 +38,14 @@ def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
 
 def encode_episode(episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:
     """Returns the serialised tf.train.Example of one episode, exactly as TFDS would serialise it with sorted keys."""
-    first, last = np.zeros((2, episode.length + 1), np.uint8)
-    first[0] = last[-1] = 1
+    zeros = bytes(episode.length)
     features = {
         "steps/action": _encode_array(episode.action),
         "steps/reward": float_feature(episode.reward),
         "steps/discount": float_feature(episode.discount),
-        "steps/is_first": int64_feature(first),
-        "steps/is_last": int64_feature(last),
-        "steps/is_terminal": int64_feature(last if episode.is_terminal else np.zeros_like(last)),
+        "steps/is_first": flags_feature(b"\1" + zeros),
+        "steps/is_last": flags_feature(zeros + b"\1"),
+        "steps/is_terminal": flags_feature(zeros + bytes([episode.is_terminal])),
         "episode_id": bytes_feature([episode.episode_id.encode()]),
     }
     for name, array in named_leaves(episode.observation, "steps/observation"):
@@ -75,23 +76,46 @@ def derived_spec(features: Any, env_id: str) -> EnvSpec:
     return EnvSpec(env_id, _derived_nest(features["observation"], "observation"), action)
 
 
-def stored_dtype(feature: Any) -> Any:
-    """Returns the TensorFlow dtype that a feature has inside an Example: int64, float32 or string."""
-    return tfds.core.example_parser._to_tf_example_spec(feature.get_serialized_info()).dtype
+class StoredArray:
+    """How the arrays of one feature come back from an Example. Raises HindcastError where they are not numeric or of no fixed shape."""
+
+    def __init__(self, feature: Any, name: str) -> None:
+        self.spec = array_spec(feature, name)
+        self._feature = feature
+        self._encoding = _encoding(feature)
+        self._dtype = np.dtype(self.spec.dtype)
+        self._row_bytes = int(np.prod(self.spec.shape)) * self._dtype.itemsize
+
+    def decode(self, stored: memoryview) -> np.ndarray:
+        """Returns [steps, ...] from a serialised Feature. Raises ValueError where its values make no whole number of steps."""
+        array = self._flat(stored)
+        return array.astype(self._dtype, copy=False).reshape(-1, *self.spec.shape)
+
+    def _flat(self, stored: memoryview) -> np.ndarray:
+        if self._encoding == "none":
+            if self._dtype.kind == "f":
+                return floats(stored)
+            return int64s(stored).view(np.uint64) if self.spec.dtype == "uint64" else int64s(stored)
+        if self._encoding == "bytes":
+            return rows(stored, self._row_bytes).view(self._dtype)
+        if self._encoding == "zlib":
+            return np.frombuffer(b"".join(zlib.decompress(value) for value in strings(stored)), self._dtype).copy()
+        return np.array([self._feature.decode_example(bytes(image)).numpy() for image in strings(stored)], self._dtype)
 
 
-def decode_array(feature: Any, values: Any, count: int) -> np.ndarray:
-    """Returns [count, ...] from the stored values of that many steps, all at once where the encoding allows it."""
-    spec = array_spec(feature, "")
-    if isinstance(feature, tfds.features.Image):
-        values = tf.map_fn(feature.decode_example, values, fn_output_signature=feature.tf_dtype)
-    elif _encoding(feature) != "none":
-        raw = tf.io.decode_compressed(values, "ZLIB") if _encoding(feature) == "zlib" else values
-        values = tf.io.decode_raw(raw, tf.as_dtype("int64" if spec.dtype == "uint64" else spec.dtype))
-    array: np.ndarray = values.numpy()
-    if spec.dtype == "uint64":
-        array = array.view(np.uint64)
-    return array.astype(spec.dtype, copy=False).reshape(count, *spec.shape)
+class StoredColumn:
+    """How one string or number an episode comes back from an Example."""
+
+    def __init__(self, feature: Any, name: str) -> None:
+        self._array = None if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
+
+    def decode(self, stored: memoryview) -> str | int | float:
+        """Raises ValueError where there is not exactly one value."""
+        if self._array is None:
+            (text,) = strings(stored)
+            return str(text, "utf-8")
+        value: bool | int | float = self._array.decode(stored).item()
+        return int(value) if isinstance(value, bool) else value
 
 
 def array_spec(feature: Any, name: str) -> ArraySpec:
@@ -101,18 +125,6 @@ def array_spec(feature: Any, name: str) -> ArraySpec:
         raise HindcastError(f"{name} is {feature!r}, but only numeric arrays of a fixed shape can be read. Import the data with a builder.")
     dtype = np.dtype(feature.np_dtype).name
     return ArraySpec(tuple(feature.shape), "float32" if dtype == "float64" and _encoding(feature) == "none" else dtype)
-
-
-def values_per_step(feature: Any) -> int:
-    """Returns how many stored values make one step: the elements of an array, or one string."""
-    return int(np.prod(feature.shape)) if _encoding(feature) == "none" else 1
-
-
-def decode_metadata(feature: Any, values: Any) -> list[Any]:
-    """Returns one str, int or float an episode."""
-    if isinstance(feature, tfds.features.Text):
-        return [text.decode() for text in values.numpy()]
-    return decode_array(feature, values, len(values)).tolist()  # type: ignore[no-any-return]
 
 
 def is_metadata(feature: Any) -> bool:
@@ -156,7 +168,7 @@ def _metadata_feature(kind: type) -> Any:
 def _encode_metadata(value: str | int | float) -> bytes:
     if isinstance(value, str):
         return bytes_feature([value.encode()])
-    return int64_feature(np.array([value])) if isinstance(value, int) else bytes_feature([np.float64(value).tobytes()])
+    return int_feature(value) if isinstance(value, int) else bytes_feature([np.float64(value).tobytes()])
 
 
 def _derived_nest(features: Any, name: str) -> Tree:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_datasets.rlds import features as codec
 from rl_datasets.rlds.reader import RldsReader
 
 FLAGS = ("is_first", "is_last", "is_terminal")
@@ -17,12 +16,10 @@ def read_flags(path: Path, split: str) -> Iterator[np.ndarray]:
     A flag that the data don't store is as RLDS defines it, and never terminal. Raises HindcastError on missing or damaged files.
     """
     reader = RldsReader(path)
-    stored = [flag for flag in FLAGS if flag in reader._steps]
-    for shard in reader.shards(split):
-        for lengths, values in reader._parsed(shard, ["reward", *stored], []):
-            ends = np.cumsum(lengths)
-            flags = np.zeros((int(lengths.sum()), len(FLAGS)), bool)
-            flags[(ends - lengths)[lengths > 0], 0] = flags[ends[lengths > 0] - 1, 1] = True
-            for flag in stored:
-                flags[:, FLAGS.index(flag)] = codec.decode_array(reader._steps[flag], values[f"steps/{flag}"].values, len(flags))
-            yield from np.split(flags, ends[:-1])
+    for arrays, _ in reader.arrays(reader.shards(split), ["reward", *FLAGS]):
+        flags = np.zeros((len(arrays["reward"]), len(FLAGS)), bool)
+        flags[:1, 0] = flags[-1:, 1] = True
+        for column, flag in enumerate(FLAGS):
+            if flag in arrays:
+                flags[:, column] = arrays[flag].reshape(len(flags))
+        yield flags

@@ -1,4 +1,4 @@
-"""Reads RLDS directories, ours and foreign, many episodes at a time.
+"""Reads RLDS directories, ours and foreign.
 
 Our own data carry their EnvSpec and come back exactly as they were written. Foreign data get a spec from their features and
 are brought to our alignment: the last action, reward and discount are zero, and the discount into a terminal state is zero,
@@ -6,22 +6,26 @@ whichever of the two public conventions they follow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tree
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import features as codec
+from rl_datasets.rlds.decoding import NotCanonical, decode_example
+from rl_datasets.rlds.features import StoredArray, StoredColumn
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
-from rl_datasets.schema import EnvSpec, Episode, Tree, named_leaves
+from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
 SPEC_KEY, STEPS_KEY = "env_spec", "steps_per_shard"  # in the metadata.json that we write
-_BLOCK_BYTES = 4 * 2**20  # of records parsed at once
-_BLOCK_RECORDS = 1024
 _MEND = "Restore it with 'dvc checkout' or 'dvc pull', or rebuild it with 'dvc repro'."
+
+
+Arrays = dict[str, np.ndarray]
+Metadata = dict[str, str | int | float]
 
 
 class SplitCounts(NamedTuple):
@@ -36,19 +40,17 @@ class Shard(NamedTuple):
     path: Path
     first: int  # number of its first episode in the split
     episodes: int
-    record_bytes: int  # the split's mean size of an episode
 
 
-class Block(NamedTuple):
-    """The steps of E whole episodes of one shard, end to end: N steps."""
+class StoredEpisode(NamedTuple):
+    """What one record holds: T+1 steps."""
 
-    lengths: np.ndarray  # [E] steps of each episode
-    observation: Tree  # [N, ...]
-    action: np.ndarray  # [N, ...]
-    reward: np.ndarray  # [N] float32
-    discount: np.ndarray  # [N] float32, as stored
-    is_terminal: np.ndarray  # [N] bool
-    metadata: Mapping[str, Sequence[Any]]  # [E] values by column
+    observation: list[np.ndarray]  # leaves [T+1, ...] in the order of the spec
+    action: np.ndarray  # [T+1, ...]
+    reward: np.ndarray  # [T+1] float32
+    discount: np.ndarray  # [T+1] float32; 1 where the data store none
+    is_terminal: np.ndarray  # [T+1] bool; False where the data store none
+    metadata: Metadata
 
 
 class RldsReader:
@@ -82,88 +84,58 @@ class RldsReader:
             raise HindcastError(
                 f"{self.path}, split '{split}': {len(missing)} of {len(files)} shards are missing, the first is {missing[0]}. {_MEND}"
             )
-        mean = int(info.num_bytes) // max(info.num_examples, 1)
         firsts = np.cumsum([0, *info.shard_lengths]).tolist()
-        return [Shard(split, *entry, mean) for entry in zip(files, firsts[:-1], info.shard_lengths, strict=True)]
+        return [Shard(split, *entry) for entry in zip(files, firsts[:-1], info.shard_lengths, strict=True)]
 
     def steps_per_shard(self, split: str) -> list[int]:
         """Returns the number of steps of each file; one pass over the data where the metadata do not say."""
         if STEPS_KEY in self.metadata:
             return list(self.metadata[STEPS_KEY][split])
-        return [sum(int(lengths.sum()) for lengths, _ in self._parsed(shard, ["reward"], [])) for shard in self.shards(split)]
+        return [sum(len(arrays["reward"]) for arrays, _ in self.arrays([shard], ["reward"])) for shard in self.shards(split)]
 
-    def blocks(self, shard: Shard, with_metadata: bool = True) -> Iterator[Block]:
-        """Yields the episodes of a file in order."""
-        columns = list(self._columns) if with_metadata else []
-        keys = [key for key in (*self._observation_keys, "action", "reward", "discount", "is_terminal") if key in self._steps]
-        for lengths, values in self._parsed(shard, keys, columns):
-            steps = int(lengths.sum())
-            with _reading(shard):
-                arrays = {key: codec.decode_array(self._steps[key], values[f"steps/{key}"].values, steps) for key in keys}
-                metadata = {key: codec.decode_metadata(self._columns[key], values[key].values) for key in columns}
-            yield Block(
-                lengths,
-                tree.unflatten_as(self.spec.observation, [arrays[key] for key in self._observation_keys]),
+    def arrays(self, shards: Sequence[Shard], keys: Sequence[str], columns: Sequence[str] = ()) -> Iterator[tuple[Arrays, Metadata]]:
+        """Yields for each episode the arrays [T+1, ...] of a step by key, and the metadata of some columns.
+
+        Keys that the data do not store are left out. Raises HindcastError, naming the file, on any damage.
+        """
+        arrays = {key: StoredArray(self._steps[key], key) for key in keys if key in self._steps}
+        labels = {key: StoredColumn(self._columns[key], key) for key in columns}
+        for shard in shards:
+            for number, record in enumerate(_records(shard)):
+                try:
+                    yield _decode(record, arrays, labels)
+                except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
+                    raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
+
+    def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True) -> Iterator[StoredEpisode]:
+        """Yields the episodes of some files in order, as they are stored."""
+        keys = (*self._observation_keys, "action", "reward", "discount", "is_terminal")
+        for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
+            steps = len(arrays["reward"])
+            yield StoredEpisode(
+                [arrays[key] for key in self._observation_keys],
                 arrays["action"],
                 arrays["reward"].astype(np.float32, copy=False).reshape(steps),
-                arrays.get("discount", np.ones(steps)).astype(np.float32, copy=False).reshape(steps),
-                arrays.get("is_terminal", np.zeros(steps)).astype(bool, copy=False).reshape(steps),
+                arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
+                arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
                 metadata,
             )
 
     def episodes(self, split: str) -> Iterator[Episode]:
-        for shard in self.shards(split):
-            number = shard.first
-            for block in self.blocks(shard):
-                yield from self._cut(block, split, number)
-                number += len(block.lengths)
-
-    def _cut(self, block: Block, split: str, number: int) -> Iterator[Episode]:
-        """Yields the episodes of a block; `number` is that of the first in its split."""
-        if not self.is_own:
-            block = _aligned(block)
-        ends = np.cumsum(block.lengths).tolist()
-        leaves = tree.flatten(block.observation)
-        columns = dict(block.metadata)
-        ids = columns.pop("episode_id", None) or [f"{split}-{number + i:08d}" for i in range(len(ends))]
-        unknown: dict[str, Any] = {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
-        start = 0
-        for i, end in enumerate(ends):
-            rows = slice(start, end)
+        unknown: Metadata = {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
+        for number, stored in enumerate(self.stored_episodes(self.shards(split))):
+            if not self.is_own:
+                stored = _aligned(stored)
+            metadata = {**unknown, **stored.metadata}
             yield Episode(
-                str(ids[i]),
-                tree.unflatten_as(self.spec.observation, [leaf[rows] for leaf in leaves]),
-                block.action[rows],
-                block.reward[rows],
-                block.discount[rows],
-                bool(block.is_terminal[end - 1]),
-                {**unknown, **{key: values[i] for key, values in columns.items()}},
+                str(metadata.pop("episode_id", f"{split}-{number:08d}")),
+                tree.unflatten_as(self.spec.observation, stored.observation),
+                stored.action,
+                stored.reward,
+                stored.discount,
+                bool(stored.is_terminal[-1]),
+                metadata,
             )
-            start = end
-
-    def _parsed(self, shard: Shard, keys: Sequence[str], columns: Sequence[str]) -> Iterator[tuple[np.ndarray, dict[str, Any]]]:
-        """Yields (steps of each episode, stored values by key of the Example) for blocks of episodes; raises on any damage."""
-        wanted = {**{f"steps/{key}": self._steps[key] for key in keys}, **{key: self._columns[key] for key in columns}}
-        ragged = {key: tf.io.RaggedFeature(codec.stored_dtype(feature), row_splits_dtype=tf.int64) for key, feature in wanted.items()}
-        records_at_once = min(max(_BLOCK_BYTES // max(shard.record_bytes, 1), 1), _BLOCK_RECORDS)
-        found = 0
-        with _reading(shard):
-            for records in tf.data.TFRecordDataset(str(shard.path)).batch(records_at_once):
-                values = tf.io.parse_example(records, ragged)
-                lengths = values["steps/reward"].row_lengths().numpy()
-                for key in keys:
-                    stored = values[f"steps/{key}"].row_lengths().numpy()
-                    expected = lengths * codec.values_per_step(self._steps[key])
-                    if (stored != expected).any():
-                        row = int(np.flatnonzero(stored != expected)[0])
-                        raise HindcastError(
-                            f"{shard.path}, episode {found + row} of the file: {key} holds {stored[row]} values where {expected[row]} "
-                            f"are expected for {lengths[row]} steps. {_MEND}"
-                        )
-                found += len(lengths)
-                yield lengths, values
-        if found != shard.episodes:
-            raise HindcastError(f"{shard.path} holds {found} episodes, but dataset_info.json says {shard.episodes}. {_MEND}")
 
 
 def read_episodes(path: Path, split: str) -> Iterator[Episode]:
@@ -186,19 +158,18 @@ def read_splits(path: Path) -> dict[str, SplitCounts]:
     return counts
 
 
-def true_discount(block: Block) -> np.ndarray:
-    """Returns discount[t] * (1 - is_terminal[t+1]) within each episode, and zero at its last step: [N] float32."""
-    discount = block.discount.copy()
-    discount[:-1] *= ~block.is_terminal[1:]
-    discount[np.cumsum(block.lengths) - 1] = 0
+def true_discount(stored: StoredEpisode) -> np.ndarray:
+    """Returns discount[t] * (1 - is_terminal[t+1]), and zero at the last step: [T+1] float32."""
+    discount = np.zeros_like(stored.discount)
+    discount[:-1] = stored.discount[:-1] * ~stored.is_terminal[1:]
     return discount
 
 
-def _aligned(block: Block) -> Block:
-    last = np.cumsum(block.lengths) - 1
-    action, reward = block.action.copy(), block.reward.copy()
-    action[last], reward[last] = 0, 0
-    return block._replace(action=action, reward=reward, discount=true_discount(block))
+def _aligned(stored: StoredEpisode) -> StoredEpisode:
+    """Foreign steps in our alignment."""
+    stored.action[-1] = 0
+    stored.reward[-1] = 0
+    return stored._replace(discount=true_discount(stored))
 
 
 def _open(path: Path) -> Any:
@@ -228,12 +199,34 @@ def _step_features(features: Any, path: Path) -> dict[str, Any]:
     return leaves
 
 
-@contextmanager
-def _reading(shard: Shard) -> Iterator[None]:
-    """Turns TensorFlow's errors into one that names the file."""
+def _decode(record: bytes, arrays: Mapping[str, StoredArray], columns: Mapping[str, StoredColumn]) -> tuple[Arrays, Metadata]:
+    """Returns the arrays of the steps and the metadata. Raises ValueError, KeyError or DecodeError where they are not there."""
     try:
-        yield
-    except (tf.errors.OpError, ValueError) as error:
-        found = f"{shard.path} ({shard.path.stat().st_size} bytes)" if shard.path.is_file() else f"{shard.path} (missing)"
-        reason = str(getattr(error, "message", error)).split("[Op:")[0].strip()
-        raise HindcastError(f"{found} is damaged: {reason}. It should hold {shard.episodes} whole episodes. {_MEND}") from error
+        features = decode_example(record)
+        steps = {key: array.decode(features[f"steps/{key}"]) for key, array in arrays.items()}
+        metadata = {key: column.decode(features[key]) for key, column in columns.items()}
+    except NotCanonical:
+        canonical = tf.train.Example.FromString(record).SerializeToString(deterministic=True)
+        if canonical == record:
+            raise
+        return _decode(canonical, arrays, columns)
+    lengths = {key: len(array) for key, array in steps.items()}
+    if len(set(lengths.values())) > 1 or not all(lengths.values()):
+        raise ValueError(f"its arrays have {lengths} steps")
+    return steps, metadata
+
+
+def _records(shard: Shard) -> Iterator[bytes]:
+    """Yields the records of a file. Raises HindcastError where it is damaged or holds more or fewer than it should."""
+    found = 0
+    try:
+        for record in tf.compat.v1.io.tf_record_iterator(str(shard.path)):
+            yield record
+            found += 1
+    except tf.errors.OpError as error:
+        size = f"{shard.path.stat().st_size} bytes" if shard.path.is_file() else "missing"
+        raise HindcastError(
+            f"{shard.path} ({size}) is damaged after {found} of {shard.episodes} episodes: {error.message}. {_MEND}"
+        ) from error
+    if found != shard.episodes:
+        raise HindcastError(f"{shard.path} holds {found} episodes, but dataset_info.json says {shard.episodes}. {_MEND}")
