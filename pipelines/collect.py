@@ -9,20 +9,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from pipelines import paths
 from pipelines.params import DatasetParams, Params
 from pipelines.stage import console, main
-from rl_datasets.builder import BatchPolicy, Context, DatasetBuilder, load_builder
+from rl_datasets.builder import RAW_SPLIT, BatchPolicy, Context, DatasetBuilder, load_builder
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing
-from rl_datasets.manifest import Manifest, package_versions, write_manifest
+from rl_datasets.manifest import FILE_NAME, Manifest, package_versions, write_manifest
+from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import Episode
 
-RAW_SPLIT = "raw"
 REDRAW_SECONDS = 0.2
+NOTES_SHOWN = 10
 
 
 def run(key: str, params: Params) -> Path:
     """Writes artifacts/raw/<key>/<version>/, whole or not at all."""
-    from rl_datasets.rlds import write_rlds  # collecting processes import this module, and need no TensorFlow
-
     entry = params.dataset(key)
     context = Context(key, workers=params.runtime.workers, load_policy=_load_policy)
     builder: DatasetBuilder = load_builder(entry.builder).Builder(params.builder_options(key), context)
@@ -79,14 +78,13 @@ def _watched(episodes: Iterable[Episode], what: str, total: int | None) -> Itera
 
 
 def _report(manifest: Manifest, folder: Path, seconds: float) -> None:
-    counts = {name.replace("_", " "): count for name, count in manifest.counts.items() if count}
+    counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in manifest.counts.items() if count)
     rate = manifest.counts["transitions"] / seconds
-    console.print(
-        f"{', '.join(f'{count:,} {name}' for name, count in counts.items())} in {seconds:.1f} s ({rate:,.0f} steps/s): {folder}",
-        highlight=False,
-    )
-    for note in manifest.notes:
-        console.print(f"  {note}", markup=False, highlight=False)
+    console.print(f"{counts} in {seconds:.1f} s ({rate:,.0f} steps/s): {folder}", highlight=False, soft_wrap=True)
+    for note in manifest.notes[:NOTES_SHOWN]:
+        console.print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
+    if len(manifest.notes) > NOTES_SHOWN:
+        console.print(f"  {len(manifest.notes) - NOTES_SHOWN} more notes: {folder / FILE_NAME}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

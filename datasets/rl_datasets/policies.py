@@ -67,6 +67,7 @@ class Trained(BuilderOptions):
             return policy.act(tree.map_structure(lambda leaf: np.asarray(leaf)[np.newaxis], observation))[0]
 
         checked = _checked(act, spec, f"The policy bundle {self.path}")
+        checked(tree.map_structure(lambda leaf: leaf.zeros(), spec.observation))  # one for another environment is an error now
         return lambda _: (self.path, checked)
 
 

@@ -233,8 +233,12 @@ def test_a_policy_bundle_collects_and_is_named_as_input(tmp_path: Path) -> None:
 
 
 def test_an_action_out_of_bounds_is_an_error_and_no_lost_episode(tmp_path: Path) -> None:
+    class Late(Always):
+        def act(self, observation: Any) -> Any:
+            return super().act(observation) * (observation[:, 1] > 0)
+
     for vector in (None, {"num_envs": 2}):
-        source = builder(episodes=3, policy={"kind": "bundle", "path": str(tmp_path)}, load_policy=lambda _: Always(3), vector=vector)
+        source = builder(episodes=3, policy={"kind": "bundle", "path": str(tmp_path)}, load_policy=lambda _: Late(3), vector=vector)
         with pytest.raises(HindcastError, match=r"gave the action 3 .*takes int64\[\] within \[0.0, 2.0\]"):
             list(source.episodes(0))
 

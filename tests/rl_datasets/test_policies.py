@@ -131,7 +131,7 @@ def test_a_trained_policy_is_asked_one_observation_at_a_time() -> None:
     name, act = bind({"kind": "bundle", "path": "artifacts/models/x"}, CARTPOLE, {"artifacts/models/x": policy})(np.random.default_rng(0))
     assert name == "artifacts/models/x"
     assert act(np.arange(4, dtype=np.float32)) == 1
-    np.testing.assert_array_equal(policy.asked[0], [[0, 1, 2, 3]])
+    np.testing.assert_array_equal(policy.asked[-1], [[0, 1, 2, 3]])
 
 
 def test_paths_of_bundles_are_found_at_any_depth() -> None:
