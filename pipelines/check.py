@@ -7,14 +7,13 @@ from rich.progress import Progress
 from pipelines import paths
 from pipelines.params import Params
 from pipelines.stage import console, main
+from rl_datasets.builder import RAW_SPLIT
 from rl_datasets.checks import run_checks
 from rl_datasets.checks.output import failure, write_report
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import read_manifest
 from rl_datasets.rlds import read_episodes, read_spec, read_splits
 from rl_datasets.rlds.flags import read_flags
-
-RAW_SPLIT = "raw"
 
 
 def run(key: str, params: Params) -> Path:

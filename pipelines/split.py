@@ -7,7 +7,8 @@ from rich.progress import Progress
 from pipelines import paths
 from pipelines.params import Params
 from pipelines.stage import console, main
-from rl_datasets.division import RAW_SPLIT, divide
+from rl_datasets.builder import RAW_SPLIT
+from rl_datasets.division import divide
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
 from rl_datasets.manifest import Input, read_manifest

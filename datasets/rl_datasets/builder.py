@@ -20,6 +20,8 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Input
 from rl_datasets.schema import EnvSpec, Episode, Tree
 
+RAW_SPLIT = "raw"  # the one split of a data set as its builder made it
+
 
 class BuilderOptions(BaseModel):
     """The base of every builder's `Options`: frozen, and an unknown key is an error."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rl_datasets.builder import RAW_SPLIT
 from rl_datasets.digest import DatasetDigest, combined_digest, content_key
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing, write_json
@@ -20,7 +21,6 @@ from rl_datasets.splits import Fractions, SplitParams, assign_split, require_epi
 from rl_datasets.stats import FILE_NAME as STATISTICS
 from rl_datasets.stats import RunningStatistics
 
-RAW_SPLIT = "raw"
 TRAIN = "train"
 EPISODES = "episodes.csv"
 

@@ -36,10 +36,11 @@ class Moments(NamedTuple):
 
 def moments(rows: np.ndarray) -> Moments:
     """Returns the moments of rows [N, D], N >= 1. A column that isn't finite gives one that isn't, without a warning."""
-    rows = rows.astype(np.float64, copy=False)
+    columns = np.ascontiguousarray(rows.T, np.float64)  # NumPy sums pairwise, and fast, only along memory
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = rows.mean(axis=0)
-        return Moments(len(rows), mean, ((rows - mean) ** 2).sum(axis=0), rows.min(axis=0), rows.max(axis=0))
+        mean = columns.mean(axis=1)
+        squares = ((columns - mean[:, None]) ** 2).sum(axis=1)
+        return Moments(len(rows), mean, squares, columns.min(axis=1), columns.max(axis=1))
 
 
 def merge(a: Moments, b: Moments) -> Moments:
