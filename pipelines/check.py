@@ -20,7 +20,7 @@ def run(key: str, params: Params) -> Path:
     """Writes artifacts/checks/<key>/ whatever is found, then raises HindcastError where the verdict is "fail"."""
     raw, folder, checks = paths.RAW / key / params.dataset(key).version, paths.CHECKS / key, params.checks_of(key)
     spec, manifest = read_spec(raw), read_manifest(raw)
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"check {key}", total=read_splits(raw)[RAW_SPLIT].episodes)
         report = run_checks(
             read_episodes(raw, RAW_SPLIT), spec, checks, read_flags(raw, RAW_SPLIT), lambda count: progress.advance(task, count)
@@ -29,7 +29,7 @@ def run(key: str, params: Params) -> Path:
     if report.verdict == "fail":
         raise HindcastError(failure(report, folder, key))
     warned = f", {report.faults('warn'):,} warnings" if report.verdict == "warn" else ""
-    console.print(f"{report.summary['episodes']:,} episodes checked{warned}: {folder / 'card.md'}", highlight=False)
+    console.print(f"{report.summary['episodes']:,} episodes checked{warned}: {folder / 'card.md'}", highlight=False, soft_wrap=True)
     return folder
 
 

@@ -26,10 +26,12 @@ def run(key: str, params: Params) -> Path:
         Input(key, raw.as_posix(), read_manifest(raw).digest),
         Input(f"check of {key}", checks.as_posix(), read_manifest(checks).digest),
     )
-    with Progress(console=console, transient=True) as progress:
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"split {key}", total=2 * read_splits(raw)[RAW_SPLIT].episodes)
         manifest = divide(raw, folder, key, version, params.split, inputs, lambda count: progress.advance(task, count))
-    console.print(", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in manifest.counts.items()), highlight=False)
+    console.print(
+        ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in manifest.counts.items()), highlight=False, soft_wrap=True
+    )
     return folder
 
 
