@@ -15,45 +15,53 @@ _SECOND = b"\x12"  # field 2: a map entry's value, Feature.float_list
 _THIRD = b"\x1a"  # field 3: Feature.int64_list
 
 
-def encode_example(features: Mapping[str, bytes]) -> bytes:
+Feature = tuple[bytes, bytes | memoryview]  # a serialised Feature in two pieces, so that large content is copied only once
+
+
+def encode_example(features: Mapping[str, Feature]) -> bytes:
     """Returns a serialised Example of features that were encoded by the functions below."""
-    entries: list[bytes] = []
+    pieces: list[bytes | memoryview] = [b""]
+    total = 0
     for key in sorted(features, key=_rank):
-        feature, prefix = features[key], _key_field(key)
-        size = _varint(len(feature))
-        entries += (_FIRST, _varint(len(prefix) + len(size) + len(feature)), prefix, size, feature)
-    return _field(_FIRST, b"".join(entries))
+        head, content = features[key]
+        prefix, size = _key_field(key), _varint(len(head) + len(content))
+        entry = len(prefix) + len(size) + len(head) + len(content)
+        before = b"".join((_FIRST, _varint(entry), prefix, size, head))
+        pieces += (before, content)
+        total += len(before) + len(content)
+    pieces[0] = _FIRST + _varint(total)
+    return b"".join(pieces)
 
 
-def float_feature(array: np.ndarray) -> bytes:
+def float_feature(array: np.ndarray) -> Feature:
     """float32 values, in C order."""
-    return _field(_SECOND, _field(_FIRST, np.ascontiguousarray(array, "<f4").tobytes()) if array.size else b"")
+    return _packed(_SECOND, np.ascontiguousarray(array, "<f4").data.cast("B") if array.size else b"")
 
 
-def int64_feature(array: np.ndarray) -> bytes:
+def int64_feature(array: np.ndarray) -> Feature:
     """Booleans and integers, in C order; uint64 is kept bit for bit in an int64."""
-    return _field(_THIRD, _field(_FIRST, encode_varints(array)) if array.size else b"")
+    return _packed(_THIRD, encode_varints(array))
 
 
-def int_feature(value: int) -> bytes:
+def int_feature(value: int) -> Feature:
     """One integer. Raises OverflowError where it needs more than 64 bits."""
-    return _field(_THIRD, _field(_FIRST, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little"))))
+    return _packed(_THIRD, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little")))
 
 
-def flags_feature(flags: bytes) -> bytes:
+def flags_feature(flags: bytes) -> Feature:
     """Integers below 128, one byte each."""
-    return _field(_THIRD, _field(_FIRST, flags))
+    return _packed(_THIRD, flags)
 
 
-def bytes_feature(values: Sequence[bytes]) -> bytes:
-    return _field(_FIRST, b"".join(_field(_FIRST, value) for value in values))
+def bytes_feature(values: Sequence[bytes]) -> Feature:
+    return _list(_FIRST, b"".join(_field(_FIRST, value) for value in values))
 
 
-def rows_feature(array: np.ndarray) -> bytes:
+def rows_feature(array: np.ndarray) -> Feature:
     """One bytes value a row of an array [N, ...]: the row in C order."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
     head = np.frombuffer(_FIRST + _varint(rows.shape[1]), np.uint8)
-    return _field(_FIRST, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes())
+    return _list(_FIRST, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes())
 
 
 def encode_varints(array: np.ndarray) -> bytes:
@@ -68,6 +76,18 @@ def encode_varints(array: np.ndarray) -> bytes:
     encoded: np.ndarray = (groups & np.uint64(127)).astype(np.uint8) | np.where(column < used[:, None] - 1, 128, 0).astype(np.uint8)
     bits: np.ndarray = encoded[column < used[:, None]]
     return bits.tobytes()
+
+
+def _packed(kind: bytes, content: bytes | memoryview) -> Feature:
+    """A Feature whose list holds one packed field, or nothing."""
+    if not len(content):
+        return _list(kind, b"")
+    head = _FIRST + _varint(len(content))
+    return b"".join((kind, _varint(len(head) + len(content)), head)), content
+
+
+def _list(kind: bytes, content: bytes) -> Feature:
+    return kind + _varint(len(content)), content
 
 
 def _field(tag: bytes, content: bytes) -> bytes:

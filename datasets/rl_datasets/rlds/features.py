@@ -12,7 +12,16 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.decoding import floats, int64s, rows, strings
-from rl_datasets.rlds.example import bytes_feature, encode_example, flags_feature, float_feature, int64_feature, int_feature, rows_feature
+from rl_datasets.rlds.example import (
+    Feature,
+    bytes_feature,
+    encode_example,
+    flags_feature,
+    float_feature,
+    int64_feature,
+    int_feature,
+    rows_feature,
+)
 from rl_datasets.rlds.quiet_tensorflow import tfds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 
@@ -39,7 +48,7 @@ def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
 def encode_episode(episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:
     """Returns the serialised tf.train.Example of one episode, exactly as TFDS would serialise it with sorted keys."""
     zeros = bytes(episode.length)
-    features = {
+    features: dict[str, Feature] = {
         "steps/action": _encode_array(episode.action),
         "steps/reward": float_feature(episode.reward),
         "steps/discount": float_feature(episode.discount),
@@ -151,7 +160,7 @@ def _array_feature(spec: ArraySpec) -> Any:
     return tfds.features.Tensor(shape=spec.shape, dtype=np.dtype(spec.dtype), encoding=encoding)
 
 
-def _encode_array(array: np.ndarray) -> bytes:
+def _encode_array(array: np.ndarray) -> Feature:
     if array.dtype.kind == "f":
         return float_feature(array)
     return rows_feature(array) if array.dtype == np.uint8 and array.ndim > 1 else int64_feature(array)
@@ -165,7 +174,7 @@ def _metadata_feature(kind: type) -> Any:
     return tfds.features.Tensor(shape=(), dtype=np.float64, encoding="bytes")  # without an encoding it would be stored as float32
 
 
-def _encode_metadata(value: str | int | float) -> bytes:
+def _encode_metadata(value: str | int | float) -> Feature:
     if isinstance(value, str):
         return bytes_feature([value.encode()])
     return int_feature(value) if isinstance(value, int) else bytes_feature([np.float64(value).tobytes()])

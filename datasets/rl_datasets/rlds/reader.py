@@ -121,14 +121,15 @@ class RldsReader:
                 metadata,
             )
 
-    def episodes(self, split: str) -> Iterator[Episode]:
+    def episodes_of(self, shards: Sequence[Shard]) -> Iterator[Episode]:
+        """Yields the episodes of some files of one split in order, foreign ones brought to our alignment."""
         unknown: Metadata = {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
-        for number, stored in enumerate(self.stored_episodes(self.shards(split))):
+        for number, stored in enumerate(self.stored_episodes(shards), start=shards[0].first):
             if not self.is_own:
                 stored = _aligned(stored)
             metadata = {**unknown, **stored.metadata}
             yield Episode(
-                str(metadata.pop("episode_id", f"{split}-{number:08d}")),
+                str(metadata.pop("episode_id", f"{shards[0].split}-{number:08d}")),
                 tree.unflatten_as(self.spec.observation, stored.observation),
                 stored.action,
                 stored.reward,
@@ -140,7 +141,8 @@ class RldsReader:
 
 def read_episodes(path: Path, split: str) -> Iterator[Episode]:
     """Yields the episodes of a split in the order in which they are stored. Raises HindcastError on missing or damaged files."""
-    return RldsReader(path).episodes(split)
+    reader = RldsReader(path)
+    return reader.episodes_of(reader.shards(split))
 
 
 def read_spec(path: Path) -> EnvSpec:

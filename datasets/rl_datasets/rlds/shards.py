@@ -1,84 +1,76 @@
-"""Cuts one stream of TFRecords into shards without knowing beforehand how many there will be.
+"""Cuts a stream of records into TFRecord shards without knowing beforehand how many there will be.
 
-Records go to parts of about 64 MB. A TFRecord file is only its records end to end, so at the end the parts are either the
-shards, or are cut anew at other records. The cut depends on the records alone.
+Up to one shard's worth of records waits in memory. A small data set is cut from there; of a large one, each full load is
+written to a file of its own. A TFRecord file is only its records end to end, so at the end these files are either the shards,
+or are cut anew at other records. The cut depends on the records alone.
 """
 
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
-from types import TracebackType
 
 from rl_datasets.rlds.quiet_tensorflow import tf
 
 SHARD_BYTES = 64 * 2**20
-MIN_SHARDS = 8  # so that several readers have work; fewer only where there are fewer episodes
-_FRAME = 16  # bytes around each record: length, its checksum, the content's checksum
+MIN_SHARDS = 8  # so that several readers have work; fewer only where there are fewer records
+_FRAME = 16  # bytes around each record: its length, that one's checksum, its own checksum
 _CHUNK = 2**20  # bytes copied at once
 
 
 class ShardWriter:
-    """A context that takes records; `finish` gives them their files. Memory does not grow but for one number a record."""
+    """Takes records by `write`; `finish` gives them their files."""
 
-    def __init__(self, folder: Path, split: str, shard_bytes: int = SHARD_BYTES):
-        self.sizes: list[int] = []  # of each record, with its frame
+    def __init__(self, folder: Path, split: str, shard_bytes: int = SHARD_BYTES) -> None:
+        self.sizes: list[int] = []  # of each record
         self._prefix = folder / f".{split}.part"
         self._shard_bytes = shard_bytes
-        self._parts: list[int] = []  # records in each
-        self._part_size = 0
-        self._writer: tf.io.TFRecordWriter | None = None
-
-    def __enter__(self) -> "ShardWriter":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._parts: list[int] = []  # records in each file already written
 
     def write(self, record: bytes) -> None:
-        if self._writer is None:
-            self._writer = tf.io.TFRecordWriter(str(self._part(len(self._parts))))
-            self._parts.append(0)
-            self._part_size = 0
-        self._writer.write(record)
-        self._parts[-1] += 1
-        self.sizes.append(len(record) + _FRAME)
-        self._part_size += self.sizes[-1]
-        if self._part_size >= self._shard_bytes:
-            self._close_part()
-
-    @property
-    def content_bytes(self) -> int:
-        return sum(self.sizes) - _FRAME * len(self.sizes)
+        self.sizes.append(len(record))
+        self._waiting.append(record)
+        self._waiting_bytes += len(record)
+        if self._waiting_bytes >= self._shard_bytes:
+            self._write_part()
 
     def shard_lengths(self, shards: int | None) -> list[int]:
-        """Returns the number of records of each shard: as many shards as asked, or parts as they are but at least eight."""
+        """Returns the number of records of each shard: as many shards as asked for, or of about 64 MB but at least eight."""
         if shards is None and len(self._parts) >= MIN_SHARDS:
-            return list(self._parts)
+            return [*self._parts, *([len(self._waiting)] if self._waiting else [])]
         count = min(shards or MIN_SHARDS, len(self.sizes))
-        edges = [len(self.sizes) * i // count for i in range(count + 1)]
-        return [end - start for start, end in pairwise(edges)]
+        return [end - start for start, end in pairwise(len(self.sizes) * i // count for i in range(count + 1))]
 
     def finish(self, files: Sequence[Path], lengths: Sequence[int]) -> None:
-        """Moves the records into these files, so many each, and removes the parts."""
-        self._close_part()
-        if list(lengths) == self._parts:
-            for number, file in enumerate(files):
-                self._part(number).rename(file)
+        """Puts the records into these files, so many in each."""
+        ends = list(accumulate(lengths, initial=0))
+        if not self._parts:
+            for file, (start, end) in zip(files, pairwise(ends), strict=True):
+                _write_file(file, self._waiting[start:end])
             return
-        start, sizes = 0, []
-        for length in lengths:
-            sizes.append(sum(self.sizes[start : start + length]))
-            start += length
-        _recut([self._part(number) for number in range(len(self._parts))], files, sizes)
+        if self._waiting:
+            self._write_part()
+        parts = [self._part(number) for number in range(len(self._parts))]
+        if self._parts == list(lengths):
+            for part, file in zip(parts, files, strict=True):
+                part.rename(file)
+        else:
+            _recut(parts, files, [sum(self.sizes[start:end]) + _FRAME * (end - start) for start, end in pairwise(ends)])
 
-    def _close_part(self) -> None:
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            writer.close()
+    def _write_part(self) -> None:
+        _write_file(self._part(len(self._parts)), self._waiting)
+        self._parts.append(len(self._waiting))
+        self._waiting, self._waiting_bytes = [], 0
 
     def _part(self, number: int) -> Path:
         return self._prefix.with_name(f"{self._prefix.name}-{number:05d}")
+
+
+def _write_file(file: Path, records: Iterable[bytes]) -> None:
+    with tf.io.TFRecordWriter(str(file)) as writer:
+        for record in records:
+            writer.write(record)
 
 
 def _recut(parts: Sequence[Path], files: Sequence[Path], sizes: Sequence[int]) -> None:

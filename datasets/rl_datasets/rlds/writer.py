@@ -6,21 +6,24 @@ Episodes stream through; what stays in memory is a digest and two numbers an epi
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from rl_datasets.digest import DatasetDigest, combined_digest, plain_metadata
+from rl_datasets.digest import DatasetDigest, combined_digest, episode_digest, plain_metadata
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.features import dataset_features, encode_episode
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
-from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY, read_episodes
+from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY, RldsReader, Shard
 from rl_datasets.rlds.shards import ShardWriter
 from rl_datasets.schema import EnvSpec, Episode, validate_episode
 
 _NAME, _VERSION = r"[a-z][a-z0-9_]*", r"\d+\.\d+\.\d+"
+
+_THREADS = 2
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def write_rlds(
             infos.append(info)
         _write_description(path, name, version, gate, infos, steps, dict(versions or {}))
         for split in splits:
-            _verify(path, split, gate.digests[split])
+            _verify(path, split, gate.digests[split].episodes)
     digests = {split: gate.digests[split].hexdigest() for split in splits}
     counts = {split: len(gate.digests[split].episodes) for split in splits}
     transitions = {split: sum(steps[split]) - counts[split] for split in splits}
@@ -120,15 +123,14 @@ def _write_split(
     path: Path, name: str, split: str, episodes: Iterable[tuple[Episode, dict[str, str | int | float]]], shards: int | None
 ) -> tuple[Any, list[int]]:
     """Returns the tfds SplitInfo, and the number of steps of each shard."""
-    steps = []
-    with ShardWriter(path, split) as writer:
-        for episode, metadata in episodes:
-            writer.write(encode_episode(episode, metadata))
-            steps.append(episode.length + 1)
-        lengths = writer.shard_lengths(shards)
-        template = tfds.core.ShardedFileTemplate(data_dir=path, dataset_name=name, split=split, filetype_suffix="tfrecord")
-        writer.finish([Path(str(file)) for file in template.sharded_filepaths(len(lengths))], lengths)
-    info = tfds.core.SplitInfo(name=split, shard_lengths=lengths, num_bytes=writer.content_bytes, filename_template=template)
+    steps, writer = [], ShardWriter(path, split)
+    for episode, metadata in episodes:
+        writer.write(encode_episode(episode, metadata))
+        steps.append(episode.length + 1)
+    lengths = writer.shard_lengths(shards)
+    template = tfds.core.ShardedFileTemplate(data_dir=path, dataset_name=name, split=split, filetype_suffix="tfrecord")
+    writer.finish([Path(str(file)) for file in template.sharded_filepaths(len(lengths))], lengths)
+    info = tfds.core.SplitInfo(name=split, shard_lengths=lengths, num_bytes=sum(writer.sizes), filename_template=template)
     return info, [sum(steps[end - length : end]) for length, end in zip(lengths, accumulate(lengths), strict=True)]
 
 
@@ -156,13 +158,17 @@ def _write_description(
     info.write_to_directory(path)
 
 
-def _verify(path: Path, split: str, expected: DatasetDigest) -> None:
+def _verify(path: Path, split: str, expected: Mapping[str, str]) -> None:
     """Reads a split back. Raises HindcastError where an episode is not what was written."""
-    found = DatasetDigest()
-    for episode in read_episodes(path, split):
-        found.add(episode)
-    if found.episodes != expected.episodes:
-        wrong = sorted(key for key in {*found.episodes, *expected.episodes} if found.episodes.get(key) != expected.episodes.get(key))
+    reader = RldsReader(path)
+
+    def digests(shard: Shard) -> list[tuple[str, str]]:
+        return [(episode.episode_id, episode_digest(episode)) for episode in reader.episodes_of([shard])]
+
+    with ThreadPoolExecutor(_THREADS) as pool:  # hashing and copying run side by side
+        found = dict(pair for pairs in pool.map(digests, reader.shards(split)) for pair in pairs)
+    if found != expected:
+        wrong = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
         raise HindcastError(
             f"{path}, split '{split}': read back after writing, {len(wrong)} episodes differ from what was written, first '{wrong[0]}'. "
             "The disk or memory may be faulty; run the command again."
