@@ -1,0 +1,47 @@
+"""The page on how to add a data set: its builder runs as printed, and its entries are what params.yaml takes."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+import rl_datasets.builders
+from pipelines.params import Params, validate_all
+from rl_datasets.builder import Context, known_builders, load_builder
+from rl_datasets.schema import validate_episode
+
+PAGE = (Path(__file__).parents[2] / "datasets" / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def thermostat(tmp_path, monkeypatch):
+    """The builder of the page, in a folder that counts as builders/."""
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "thermostat.py").write_text(code)
+    monkeypatch.setattr(rl_datasets.builders, "__path__", [*rl_datasets.builders.__path__, str(tmp_path)])
+    yield
+    sys.modules.pop("rl_datasets.builders.thermostat", None)
+
+
+def test_the_builder_is_found_and_gives_valid_episodes(thermostat, tmp_path) -> None:
+    assert "thermostat" in known_builders()
+    module = load_builder("thermostat")
+    builder = module.Builder(module.Options.model_validate(module.example(tmp_path)), Context("thermostat_random"))
+    episodes = list(builder.episodes(0))
+    assert len(episodes) == 4
+    for episode in episodes:
+        validate_episode(episode, builder.spec())
+        temperature, power = episode.observation[:, 0], episode.action[:, 0]
+        for t in range(episode.length):
+            assert temperature[t + 1] == pytest.approx(temperature[t] + 2 * power[t] - 0.1 * (temperature[t] - 5), rel=1e-5)
+            assert episode.reward[t] == pytest.approx(-abs(temperature[t + 1] - 20), rel=1e-5)
+
+
+def test_the_entries_are_valid(thermostat) -> None:
+    blocks = [YAML(typ="safe").load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+    entries = {name: entry for block in blocks for name, entry in block["datasets"].items()}
+    assert set(entries) == {"pendulum_noisy", "thermostat_random"}
+    rest = {"checks": {"default": {}}, "split": {}, "learners": {}, "experiments": {}}
+    validate_all(Params.model_validate({"datasets": entries, **rest}))
