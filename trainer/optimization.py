@@ -13,17 +13,18 @@ from rl_datasets.schema import ArraySpec, EnvSpec, Transition, Tree, named_leave
 
 
 class OptimizerParams(NamedTuple):
-    """Adam, with a cosine decay to zero over `updates` where `decay`, and gradients clipped to a global norm where given."""
+    """AdamW (Adam where the weight decay is zero), with a cosine decay to zero over `updates` where `decay`, and gradients clipped to a global norm where given."""
 
     learning_rate: float
     decay: bool
     updates: int
     max_grad_norm: float | None
+    weight_decay: float = 0.0
 
 
 def make_optimizer(params: OptimizerParams) -> optax.GradientTransformation:
     cosine = optax.cosine_decay_schedule(params.learning_rate, params.updates)
-    adam = optax.adam(cosine if params.decay else params.learning_rate)
+    adam = optax.adamw(cosine if params.decay else params.learning_rate, weight_decay=params.weight_decay)
     return adam if params.max_grad_norm is None else optax.chain(optax.clip_by_global_norm(params.max_grad_norm), adam)
 
 
@@ -35,7 +36,7 @@ def descend(
     for name, grad in grads.items():
         updates, opt_state[name] = optimizers[name].update(grad, opt_state[name], params[name])
         params[name] = optax.apply_updates(params[name], updates)
-        norms[f"{name}_grad_norm"] = optax.global_norm(grad)
+        norms[f"{name}_grad_norm"] = optax.tree.norm(grad)
     return params, opt_state, norms
 
 

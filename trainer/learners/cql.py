@@ -43,6 +43,7 @@ class CQLParams(LearnerParams):
     lagrange_gap: float | None = None  # with a gap, min_q_weight is multiplied by a learnt alpha'
     tau: float = Field(0.005, gt=0, le=1)
     decay: tuple[Literal["critic", "policy"], ...] = ()  # a cosine to zero over the run
+    weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
     num_critics: int = Field(2, ge=1)
     layer_norm: bool = False  # of the critics
     act_with: Literal["critic", "target"] = "critic"  # discrete actions only; the rest is for continuous ones
@@ -133,7 +134,10 @@ class Learner:
         rates = {"critic": p.learning_rate, "log_alpha_prime": p.learning_rate}
         rates |= {"policy": p.policy_learning_rate, "log_alpha": p.policy_learning_rate}
         decay = {*p.decay, "log_alpha"} if "policy" in p.decay else set(p.decay)
-        return {name: make_optimizer(OptimizerParams(rate, name in decay, self.updates, p.max_grad_norm)) for name, rate in rates.items()}
+        return {
+            name: make_optimizer(OptimizerParams(rate, name in decay, self.updates, p.max_grad_norm, p.weight_decay))
+            for name, rate in rates.items()
+        }
 
     def init(self, key: Array) -> State:
         key, critic_key, policy_key = jax.random.split(key, 3)

@@ -39,6 +39,7 @@ class IQLParams(LearnerParams):
     order: Literal["sequential", "joint"] = "sequential"
     decay: tuple[NetworkName, ...] = ("policy",)
     policy_learning_rate: float | None = Field(None, gt=0)  # learning_rate where absent
+    weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
     num_critics: int = Field(2, ge=1)
     layer_norm: bool = False
     dropout: float = Field(0.0, ge=0, lt=1)  # of the policy
@@ -118,7 +119,10 @@ class Learner:
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:
         p = self.params
         rates = {"value": p.learning_rate, "critic": p.learning_rate, "policy": p.policy_learning_rate or p.learning_rate}
-        return {name: make_optimizer(OptimizerParams(rate, name in p.decay, self.updates, p.max_grad_norm)) for name, rate in rates.items()}
+        return {
+            name: make_optimizer(OptimizerParams(rate, name in p.decay, self.updates, p.max_grad_norm, p.weight_decay))
+            for name, rate in rates.items()
+        }
 
     def init(self, key: Array) -> State:
         key, value_key, critic_key, policy_key = jax.random.split(key, 4)
