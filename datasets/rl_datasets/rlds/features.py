@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import tree
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.decoding import floats, int64s, rows, strings
@@ -28,10 +29,19 @@ from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 _STORABLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
 
 
+def check_spec(spec: EnvSpec) -> None:
+    """Raises HindcastError where a dtype cannot be stored without loss (float64 above all, which TFDS would cut), or a name cannot."""
+    for path, leaf in (*tree.flatten_with_path({"observation": spec.observation}), (("action",), spec.action)):
+        name = "/".join(map(str, path))
+        if any(not isinstance(key, (str, int)) or "/" in str(key) or key == "" for key in path):
+            raise HindcastError(f"{name}: keys of observations are words without '/', but found {path}. Rename them in the builder.")
+        if leaf.dtype not in _STORABLE:
+            hint = "Cast it to float32 in the builder, and say so in its notes" if leaf.dtype == "float64" else "Convert it in the builder"
+            raise HindcastError(f"{name} is {leaf.dtype}, but RLDS files hold only {', '.join(_STORABLE)} without loss. {hint}.")
+
+
 def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
-    """Returns the tfds FeaturesDict of a data set whose episodes have these metadata columns. Raises HindcastError on float64."""
-    for name, leaf in (*named_leaves(spec.observation, "observation"), ("action", spec.action)):
-        check_storable(name, leaf)
+    """Returns the tfds FeaturesDict of a data set whose episodes have these metadata columns."""
     steps = {
         "observation": _nested_features(spec.observation),
         "action": _array_feature(spec.action),
@@ -139,13 +149,6 @@ def array_spec(feature: Any, name: str) -> ArraySpec:
 def is_metadata(feature: Any) -> bool:
     """Whether an episode's feature is one string or number."""
     return isinstance(feature, tfds.features.Tensor) and feature.shape == () and not feature._optional
-
-
-def check_storable(name: str, spec: ArraySpec) -> None:
-    """Raises HindcastError where a dtype cannot be stored without loss; float64 above all, which TFDS would cut to float32."""
-    if spec.dtype not in _STORABLE:
-        hint = "Cast it to float32 in the builder, and say so in its notes" if spec.dtype == "float64" else "Convert it in the builder"
-        raise HindcastError(f"{name} is {spec.dtype}, but RLDS files hold only {', '.join(_STORABLE)} without loss. {hint}.")
 
 
 def _nested_features(nest: Tree) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from rl_datasets.digest import DatasetDigest, combined_digest, episode_digest, plain_metadata
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.features import dataset_features, encode_episode
+from rl_datasets.rlds.features import check_spec, dataset_features, encode_episode
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY, RldsReader, Shard
 from rl_datasets.rlds.shards import ShardWriter
@@ -53,6 +53,7 @@ def write_rlds(
     fails; what is then in the folder is of no use.
     """
     _check_names(name, version, splits)
+    check_spec(spec)
     gate = _Gate(spec)
     infos, steps = [], {}
     with _disk_errors(path):
@@ -85,6 +86,7 @@ class _Gate:
             validate_episode(episode, self.spec)
             metadata = plain_metadata(episode)
             self._check_columns(episode.episode_id, metadata)
+            _check_integers(episode.episode_id, metadata)
             for other, digest in others:
                 if episode.episode_id in digest.episodes:
                     raise HindcastError(f"Episode '{episode.episode_id}' is in split '{other}' and in '{split}'; splits share no episode.")
@@ -103,6 +105,12 @@ class _Gate:
                 f"Episode '{episode_id}' has the metadata {_listed(found)}, but the first episode has {_listed(self.columns)}. "
                 "All episodes of a data set have the same columns of the same types; fix the builder."
             )
+
+
+def _check_integers(episode_id: str, metadata: Mapping[str, str | int | float]) -> None:
+    for key, value in metadata.items():
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise HindcastError(f"Episode '{episode_id}': metadata '{key}' is {value}, but an integer has 64 bits here. Fix the builder.")
 
 
 def _check_first_columns(episode_id: str, columns: Mapping[str, type]) -> None:
