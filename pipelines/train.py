@@ -156,13 +156,19 @@ def validation_batches(split: Path, batch_size: int, options: dict[str, int]) ->
 
 @contextmanager
 def reporting(key: str) -> Iterator[Callable[[loop.Progress], None]]:
-    """Shows a bar with updates a second, the share of time spent waiting for data, and the time left."""
-    columns = (TextColumn(f"train@{key}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
+    """Shows a bar with updates a second (of all seeds at once), the share of time spent waiting for data, and the time left."""
+    columns = (
+        TextColumn(f"train@{key}"),
+        BarColumn(bar_width=12),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=console) as bar:
         shown = bar.add_task(key, total=None, speed="compiling")
 
         def report(progress: loop.Progress) -> None:
-            speed = f"{progress.rate:,.0f} updates/s, {progress.waiting:.0%} waiting for data, {progress.remaining:,.0f} s left"
+            speed = f"{progress.rate:,.0f} updates/s, {progress.waiting:.0%} waiting, {progress.remaining:,.0f} s left"
             bar.update(shown, total=progress.updates, completed=progress.step, speed=speed)
 
         yield report

@@ -1,7 +1,10 @@
 """Snapshots of a run that was not finished, so that it can go on in the same bytes. Written by orbax, outside of DVC's outputs.
 
 A snapshot belongs to one run: beside it stands a fingerprint of all that determines the run's result. One of another run is never
-resumed but replaced. A snapshot appears under its name whole or not at all, so a kill at any moment leaves the one before it.
+resumed but replaced. A snapshot appears under its name whole or not at all, and only then is the one before it removed.
+
+Folders are managed here and not by orbax's CheckpointManager: after a kill its clean-up, in a thread of its own, raced with the
+next save, and its removal of the last snapshot could leave half of one that it went on to warn about.
 """
 
 import hashlib
@@ -19,11 +22,13 @@ import orbax.checkpoint as ocp
 import rl_datasets
 import trainer
 from rl_datasets.errors import HindcastError
+from rl_datasets.files import replacing
 from rl_datasets.manifest import package_versions
 from trainer.loop import Row, Snapshot
 
 PACKAGES = ("flax", "jax", "jaxlib", "numpy", "optax", "tensorflow-datasets")
 FEED = ("schema.py", "stream.py", "rlds/*.py")  # of rl_datasets: whose code shapes the batches
+ARRAYS, RECORD = "arrays", "record.json"
 SHARE = 50  # at least so many times as long as a save takes lies between two, which keeps the cost within 2 %
 
 
@@ -40,19 +45,13 @@ class CheckpointFolder:
 
     def restore(self) -> Snapshot | None:
         """Returns the newest snapshot of this run. Removes what belongs to another run or cannot be read, and returns None."""
-        if not self._path.is_dir():
-            return None
-        try:
-            with self._manager() as manager:
-                step = manager.latest_step()
-                found = None if step is None else manager.restore(step, args=_restore_args())
-        except Exception:  # whatever orbax raises on damaged files: starting anew gives the same bytes, only later
-            found = None
-        if found is None or found.record["fingerprint"] != self._fingerprint:
+        steps = [int(path.name) for path in self._path.glob("*") if path.name.isdecimal()]
+        snapshot = self._read(max(steps)) if steps else None
+        if snapshot is None:
             self.remove()
-            return None
-        self._saved = (step, time.monotonic())
-        return Snapshot(step, dict(found.arrays), [_row(*values) for values in found.record["rows"]])
+        else:
+            self._saved = (snapshot.step, time.monotonic())
+        return snapshot
 
     def due(self) -> bool:
         return self._saved is None or time.monotonic() - self._saved[1] >= max(self._interval, SHARE * self._cost)
@@ -61,15 +60,19 @@ class CheckpointFolder:
         """Raises HindcastError where it cannot be written, a full disk say."""
         record = {"fingerprint": self._fingerprint, "rows": [_values(row) for row in snapshot.rows]}
         start = time.monotonic()
+        target = self._path / str(snapshot.step)
         try:
-            with self._manager() as manager:
-                args = ocp.args.Composite(arrays=ocp.args.StandardSave(snapshot.arrays), record=ocp.args.JsonSave(record))
-                manager.save(snapshot.step, args=args, force=True)
-        except (OSError, ValueError) as error:
+            with replacing(target) as part, ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+                writer.save(part.absolute() / ARRAYS, args=ocp.args.StandardSave(snapshot.arrays))
+                (part / RECORD).write_text(json.dumps(record), encoding="utf-8")
+        except (HindcastError, ValueError) as error:  # orbax gives a ValueError for a full disk
             raise HindcastError(
-                f"Could not write the checkpoint of update {snapshot.step} to {self._path}: {error}. Free space or mend the permissions "
-                "and run the same command again; it goes on from the checkpoint before."
+                f"Could not write the checkpoint of update {snapshot.step} to {target}: {error.__cause__ or error}. Free space or mend the "
+                "permissions and run the same command again; it goes on from the checkpoint before."
             ) from error
+        for other in self._path.iterdir():
+            if other != target:
+                shutil.rmtree(other, ignore_errors=True)
         self._cost = time.monotonic() - start
         self._saved = (snapshot.step, time.monotonic())
 
@@ -82,9 +85,18 @@ class CheckpointFolder:
         """When the run is done, and its results are in place."""
         shutil.rmtree(self._path, ignore_errors=True)
 
-    def _manager(self) -> Any:
-        options = ocp.CheckpointManagerOptions(max_to_keep=1, enable_async_checkpointing=False, cleanup_tmp_directories=True)
-        return ocp.CheckpointManager(self._path.absolute(), options=options)
+    def _read(self, step: int) -> Snapshot | None:
+        """None where the snapshot is another run's, or damaged."""
+        folder = self._path / str(step)
+        try:
+            record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+            if record["fingerprint"] != self._fingerprint:
+                return None
+            with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
+                arrays = reader.restore(folder.absolute() / ARRAYS, args=ocp.args.StandardRestore())
+            return Snapshot(step, dict(arrays), [_row(*values) for values in record["rows"]])
+        except Exception:  # whatever orbax raises on damaged files: to start anew gives the same bytes, only later
+            return None
 
 
 def run_fingerprint(**parts: Any) -> str:
@@ -107,10 +119,6 @@ def code_digest() -> str:
     for name, path in sorted(files.items()):
         digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
-
-
-def _restore_args() -> Any:
-    return ocp.args.Composite(arrays=ocp.args.StandardRestore(), record=ocp.args.JsonRestore())
 
 
 def _values(row: Row) -> list[Any]:

@@ -81,18 +81,18 @@ def test_is_due_at_once_then_by_the_clock_and_the_cost(tmp_path: Path, monkeypat
     monkeypatch.setattr(checkpoint.time, "monotonic", lambda: clock[0])
     folder = CheckpointFolder(tmp_path / "c", "a", interval=20)
     assert folder.due()
-    manager = CheckpointFolder._manager
+    replacing = checkpoint.replacing
 
-    def slow(self: CheckpointFolder) -> Any:
+    def slow(path: Path) -> Any:
         clock[0] += 2.0
-        return manager(self)
+        return replacing(path)
 
     folder.save(snapshot(1))
     clock[0] += 19.0
     assert not folder.due()
     clock[0] += 1.0
     assert folder.due()
-    monkeypatch.setattr(CheckpointFolder, "_manager", slow)
+    monkeypatch.setattr(checkpoint, "replacing", slow)
     folder.save(snapshot(2))  # takes 2 s, so the next is due after 100 s
     clock[0] += 99.0
     assert not folder.due()
