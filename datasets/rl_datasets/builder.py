@@ -42,7 +42,7 @@ class Context:
     """What the collect stage hands to a builder beside its options. None of it may change the bytes of the episodes."""
 
     name: str  # the data set's key in params.yaml
-    workers: int = 1  # processes
+    workers: int = 0  # processes beside this one; 0 where this one does the work
     load_policy: Callable[[Path], BatchPolicy] | None = None  # loads a policy bundle; None where the trainer is absent
 
 

@@ -25,15 +25,14 @@ Result = TypeVar("Result")
 AHEAD = 3  # chunks that a worker has before it
 
 
-def in_processes(function: Callable[[Job, Chunk], list[Result]], job: Job, chunks: Iterable[Chunk], workers: int) -> Iterator[Result]:
-    """Yields the results of function(job, chunk) for one chunk after another. With one worker, in this process.
+def in_processes(function: Callable[[Job, Chunk], Result], job: Job, chunks: Iterable[Chunk], workers: int) -> Iterator[Result]:
+    """Yields function(job, chunk) of one chunk after another, computed by so many processes; with 0, in this one.
 
     `function` is a plain one of a module; job, chunks and results pickle. A few chunks a worker are under way at a time, so `chunks`
     may be endless; what is still to do when the caller stops is dropped. What `function` raises is raised here.
     """
-    if workers == 1:
-        for chunk in chunks:
-            yield from function(job, chunk)
+    if workers == 0:
+        yield from (function(job, chunk) for chunk in chunks)
         return
     todo = iter(chunks)
     started: list[tuple[subprocess.Popen[bytes], Connection[Any, Any]]] = []
@@ -47,12 +46,12 @@ def in_processes(function: Callable[[Job, Chunk], list[Result]], job: Job, chunk
             _give(next(turns), chunk, under_way)
         while under_way:
             worker = under_way.popleft()
-            results, error = worker.recv()
+            result, error = worker.recv()
             if error is not None:
                 raise error
             for chunk in islice(todo, 1):
                 _give(worker, chunk, under_way)
-            yield from results
+            yield result
     except (EOFError, ConnectionError) as error:
         raise HindcastError(
             "A worker process ended without a word, as it does when the system kills it for its memory. "
@@ -80,7 +79,7 @@ def _start() -> tuple["subprocess.Popen[bytes]", "Connection[Any, Any]"]:
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:
-    """Answers each chunk with (results, None) or (None, exception), until the other side closes."""
+    """Answers each chunk with (result, None) or (None, exception), until the other side closes."""
     try:
         function, job = connection.recv()
         while True:
@@ -89,7 +88,7 @@ def _serve(connection: "Connection[Any, Any]") -> None:
         return
 
 
-def _answer(function: Callable[[Any, Any], list[Any]], job: Any, chunk: Any) -> tuple[list[Any] | None, Exception | None]:
+def _answer(function: Callable[[Any, Any], Any], job: Any, chunk: Any) -> tuple[Any, Exception | None]:
     try:
         return function(job, chunk), None
     except Exception as error:

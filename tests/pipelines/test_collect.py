@@ -1,10 +1,11 @@
 """The collect stage: what lies where, equal bytes from equal inputs, and nothing half-written."""
 
-import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import jax
 import numpy as np
 import pytest
@@ -84,23 +85,43 @@ def test_an_error_leaves_what_was_there(project: Path, options: dict[str, Any], 
     assert [path.name for path in FOLDER.parent.iterdir()] == ["1.0.0"]
 
 
-def test_an_error_on_the_way_leaves_nothing(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rl_datasets.builders.gymnasium.run_episode", lambda *_, **__: 1 / 0)
-    with pytest.raises(HindcastError, match=r"raised in 12 episodes in a row.*ZeroDivisionError"):
-        collect.run("toy", params(OPTIONS))
+BRITTLE = """
+import gymnasium as gym
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Brittle(CartPoleEnv):
+    def __init__(self, every, render_mode=None):
+        super().__init__()
+        self.every = every
+
+    def reset(self, *, seed=None, options=None):
+        if seed % self.every == 0:
+            raise RuntimeError(f"seed {seed} broke it")
+        return super().reset(seed=seed)
+
+gym.register("Brittle-v0", entry_point=Brittle, max_episode_steps=9)
+"""
+
+
+@pytest.fixture
+def brittle(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """Options of an environment that raises for every second seed; worker processes find its module on the path."""
+    (project / "brittle_environment.py").write_text(BRITTLE)
+    monkeypatch.syspath_prepend(str(project))
+    yield {**OPTIONS, "episodes": 40, "env_id": "brittle_environment:Brittle-v0", "env_kwargs": {"every": 2}}
+    gym.registry.pop("Brittle-v0", None)
+    sys.modules.pop("brittle_environment", None)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_on_the_way_leaves_nothing(brittle: dict[str, Any], workers: int) -> None:
+    with pytest.raises(HindcastError, match=r"raised in 40 episodes in a row.*RuntimeError: seed \d+ broke it"):
+        collect.run("toy", params({**brittle, "env_kwargs": {"every": 1}}, workers))
     assert not list(FOLDER.parent.glob("**/*"))
 
 
-def test_many_notes_are_shown_in_part_and_kept_whole(
-    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_episode = collect.load_builder("gymnasium").run_episode
-
-    def failing(env: Any, act: Any, spec: Any, *, index: int, **rest: Any) -> Any:
-        return 1 / 0 if index % 2 else run_episode(env, act, spec, index=index, **rest)
-
-    monkeypatch.setattr("rl_datasets.builders.gymnasium.run_episode", failing)
-    collect.run("toy", params({**OPTIONS, "episodes": 40}))
+def test_many_notes_are_shown_in_part_and_kept_whole(brittle: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    collect.run("toy", params(brittle))
     manifest = read_manifest(FOLDER)
     assert manifest.counts["lost_episodes"] == 20
     assert len(manifest.notes) == 21
@@ -154,14 +175,17 @@ def test_a_bundle_that_is_not_there_is_one_message(project: Path) -> None:
         collect.run("toy", params(options, source="artifacts/models/teacher"))
 
 
-def test_runs_as_a_stage(project: Path) -> None:
+def test_an_error_is_one_message_and_exit_code_1(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (project / "params.yaml").write_text(
         "datasets:\n  toy:\n    builder: gymnasium\n    version: 1.0.0\n    seed: 7\n    source: requirements.lock\n"
         "    options: {env_id: CartPole-v9, episodes: 12, policy: {kind: random}}\n"
         "checks: {default: {}}\nsplit: {}\nlearners: {}\nexperiments: {}\n"
     )
-    command = [sys.executable, "-m", "pipelines.collect", "toy"]
-    done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith("collect@toy failed. There is no environment 'CartPole-v9'. Near matches: CartPole-v")
-    assert "Traceback" not in done.stderr
+    monkeypatch.setattr(sys, "argv", ["collect", "toy"])
+    with pytest.raises(SystemExit, match="1"):
+        collect.main("collect", collect.run)
+    told = capsys.readouterr().err
+    assert told.startswith("collect@toy failed. There is no environment 'CartPole-v9'. Near matches: CartPole-v")
+    assert "Traceback" not in told

@@ -48,23 +48,24 @@ def work(tmp_path, monkeypatch):
     del sys.modules["work_of_workers"]
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [0, 1, 3])
 def test_results_come_in_the_order_of_the_work(work, workers) -> None:
     chunks = [range(start, start + 3) for start in range(0, 30, 3)]
-    assert list(in_processes(work.square, 2, chunks, workers)) == [2 * number**2 for number in range(30)]
+    found = list(in_processes(work.square, 2, chunks, workers))
+    assert found == [[2 * number**2 for number in chunk] for chunk in chunks]
     assert list(in_processes(work.square, 2, [], workers)) == []
 
 
 def test_work_without_end_is_dropped_when_the_caller_stops(work) -> None:
     results = in_processes(work.square, 1, ([number] for number in itertools.count()), 2)
-    assert list(itertools.islice(results, 5)) == [0, 1, 4, 9, 16]
+    assert list(itertools.islice(results, 5)) == [[0], [1], [4], [9], [16]]
     results.close()
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [0, 2])
 def test_an_error_comes_through_after_the_results_before_it(work, workers) -> None:
     results = in_processes(work.fail, None, range(6), workers)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    assert [next(results) for _ in range(3)] == [[0], [1], [2]]
     with pytest.raises(HindcastError, match="chunk 3 is bad"):
         next(results)
 
@@ -80,6 +81,6 @@ def test_a_worker_that_dies_is_told_of(work) -> None:
 
 
 def test_a_worker_is_another_process_that_imports_no_more_than_its_work(work) -> None:
-    modules, pid = in_processes(work.modules, None, [0], 2)
+    ((modules, pid),) = in_processes(work.modules, None, [0], 1)
     assert pid != os.getpid()
     assert not {"tensorflow", "jax", "pandas", "pytest", "pipelines"} & set(modules)
