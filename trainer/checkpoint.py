@@ -27,7 +27,7 @@ from rl_datasets.manifest import package_versions
 from trainer.loop import Row, Snapshot
 
 PACKAGES = ("flax", "jax", "jaxlib", "numpy", "optax", "tensorflow-datasets")
-FEED = ("schema.py", "stream.py", "rlds/*.py")  # of rl_datasets: whose code shapes the batches
+FEED = ("*.py", "rlds/*.py")  # of rl_datasets: among them is all the code that shapes batches
 ARRAYS, RECORD = "arrays", "record.json"
 SHARE = 50  # at least so many times as long as a save takes lies between two, which keeps the cost within 2 %
 

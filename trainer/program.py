@@ -19,9 +19,9 @@ from rl_datasets.schema import Array, Transition, Tree
 from trainer.learner import Learner
 from trainer.preprocessing import Preprocessor
 
-# On CPUs with few cores, jaxlib 0.10 can hang for ever in a compiled loop over large inputs when it is dispatched asynchronously:
-# the loop holds a thread of the pool that its own products wait for. Inline dispatch costs nothing here, for every call is awaited
-# anyway. It must be set before the CPU client exists, thus on import.
+# With jaxlib 0.10 on CPUs with few cores, compiled loops over large inputs were seen to hang for ever, all threads idle, when they
+# were dispatched asynchronously. Inline dispatch costs nothing here, for every call is awaited anyway, and changes no bit of the
+# result. It must be set before the CPU client exists, thus on import.
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
 
 

@@ -1,0 +1,233 @@
+"""`fit` against a learner so simple that its weights and curves are computed again here in NumPy."""
+
+import functools
+import itertools
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from rl_datasets.errors import HindcastError
+from rl_datasets.schema import Transition
+from trainer.loop import Fitted, Plan, Progress, fit, scan_length
+from trainer.preprocessing import Preprocessor
+
+SEEDS = (3, 8)
+S, B = len(SEEDS), 4
+PLAIN = Preprocessor((None,), (None,), np.float32(1), np.float32(0))
+
+
+class State(NamedTuple):
+    step: jax.Array
+    key: jax.Array
+    weight: jax.Array
+
+
+@dataclass(frozen=True)
+class Trail:
+    """weight <- weight / 2 + mean reward: the weight tells which batches came, and in which order. No value is rounded."""
+
+    def init(self, key: jax.Array) -> State:
+        return State(jnp.int32(0), key, jax.random.randint(key, (), 0, 1000).astype(jnp.float32))
+
+    def update(self, state: State, batch: Transition) -> tuple[State, dict[str, jax.Array]]:
+        assert batch.reward.shape == (B,)
+        weight = state.weight / 2 + jnp.mean(batch.reward)
+        return State(state.step + 1, jax.random.fold_in(state.key, state.step), weight), {
+            "reward": jnp.mean(batch.reward),
+            "weight": weight,
+        }
+
+    def losses(self, state: State, batch: Transition) -> dict[str, jax.Array]:
+        return {"reward": jnp.mean(batch.reward) + state.weight}
+
+    def policy(self, state: State) -> dict[str, jax.Array]:
+        return {"weight": state.weight, "step": state.step, "noise": jax.random.uniform(state.key)}
+
+
+class Superbatch(NamedTuple):
+    transition: Transition
+    index: np.ndarray
+
+
+def rewards(seed: int, number: int) -> np.ndarray:
+    """[B], of batch `number` of the seed of that position."""
+    return np.float32(64 * seed + number % 16) + np.arange(B, dtype=np.float32)
+
+
+def batches(scan: int, spoilt: tuple[int, int] | None, start: int) -> Iterator[Superbatch]:
+    for base in itertools.count(start, scan):
+        reward = np.array([[rewards(seed, base + k) for k in range(scan)] for seed in range(S)])
+        if spoilt and 0 <= spoilt[1] - base < scan:
+            reward[spoilt[0], spoilt[1] - base, 1] = np.nan
+        index = np.arange(base, base + scan)[None, :, None] * 100 + np.arange(B) + 10_000 * np.arange(S)[:, None, None]
+        zeros = np.zeros((S, scan, B, 1), np.float32)
+        yield Superbatch(Transition(zeros, np.zeros((S, scan, B), np.int64), reward, reward, zeros), index)
+
+
+def feed(scan: int, spoilt: tuple[int, int] | None = None) -> Any:
+    return functools.partial(batches, scan, spoilt)
+
+
+def validation() -> Transition:
+    reward = np.float32([[0, 0, 0, 4], [8, 8, 8, 8]])  # [V, B], means 1 and 8
+    zeros = np.zeros((2, B, 1), np.float32)
+    return Transition(zeros, np.zeros((2, B), np.int64), reward, reward, zeros)
+
+
+def trail(seed: int, position: int, updates: int) -> list[float]:
+    """The weight before and after each update."""
+    weights = [float(jax.random.randint(jax.random.key(seed), (), 0, 1000))]
+    for number in range(updates):
+        weights.append(float(np.float32(weights[-1] / 2 + rewards(position, number).mean())))
+    return weights
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[Fitted, list[Progress]]:
+    seen: list[Progress] = []
+    return fit(Trail(), PLAIN, feed(5), Plan(SEEDS, 23, 7), validation=validation(), report=seen.append), seen
+
+
+def test_every_seed_sees_its_batches_in_order(run: tuple[Fitted, list[Progress]]) -> None:
+    for position, seed in enumerate(SEEDS):
+        policy = run[0].policies[position]
+        np.testing.assert_allclose(policy["weight"], trail(seed, position, 23)[-1], rtol=1e-6)
+        assert policy["step"] == 23
+        assert policy["noise"] == jax.random.uniform(functools.reduce(jax.random.fold_in, range(23), jax.random.key(seed)))
+
+
+def test_curves_are_means_over_the_interval_and_over_validation(run: tuple[Fitted, list[Progress]]) -> None:
+    rows = run[0].rows
+    assert [(row.step, row.split) for row in rows] == [(step, split) for step in (7, 14, 21, 23) for split in ("train", "validation")]
+    for position, seed in enumerate(SEEDS):
+        weights = trail(seed, position, 23)
+        for number, (begin, end) in enumerate([(0, 7), (7, 14), (14, 21), (21, 23)]):
+            train, held = rows[2 * number].metrics, rows[2 * number + 1].metrics
+            expected = np.mean([rewards(position, k).mean() for k in range(begin, end)])
+            np.testing.assert_allclose(train["reward"][position], expected, rtol=1e-6)
+            np.testing.assert_allclose(train["weight"][position], np.mean(weights[begin + 1 : end + 1]), rtol=1e-6)
+            np.testing.assert_allclose(held["reward"][position], 4.5 + weights[end], rtol=1e-6)
+            assert train["reward"].dtype == held["reward"].dtype == np.float32
+
+
+def test_reports_progress(run: tuple[Fitted, list[Progress]]) -> None:
+    seen = run[1]
+    assert [progress.step for progress in seen] == [5, 7, 10, 14, 15, 20, 21, 23]  # a call ends with its superbatch or interval
+    assert all(progress.updates == 23 and 0 <= progress.waiting <= 1 for progress in seen)
+    assert seen[-1].rate > 0
+    assert seen[-1].remaining == 0
+
+
+def test_no_result_depends_on_how_updates_are_cut() -> None:
+    """Neither on the superbatch's length, nor on where it begins against the logging interval."""
+    wanted = fit(Trail(), PLAIN, feed(1), Plan(SEEDS, 30, 12), validation=validation())
+    for scan in (7, 64):
+        found = fit(Trail(), PLAIN, feed(scan), Plan(SEEDS, 30, 12), validation=validation())
+        jax.tree.map(np.testing.assert_array_equal, found, wanted)
+
+
+def test_rewards_are_transformed_on_the_way() -> None:
+    double = fit(Trail(), Preprocessor((None,), (None,), np.float32(2), np.float32(1)), feed(4), Plan((0, 1), 4, 4)).rows
+    plain = fit(Trail(), PLAIN, feed(4), Plan((0, 1), 4, 4)).rows
+    np.testing.assert_array_equal(double[0].metrics["reward"], 2 * plain[0].metrics["reward"] + 1)
+
+
+def test_a_run_compiles_once_however_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda event, _, **kwargs: compiled.append(event))
+
+    def compilations(updates: int, log_every: int) -> int:
+        compiled.clear()
+        fit(Trail(), PLAIN, feed(10), Plan((0, 1), updates, log_every), validation=validation())
+        return sum("backend_compile" in event for event in compiled)
+
+    try:
+        compilations(10, 10)  # fills the caches of small operations
+        whole = compilations(10, 10)
+        assert whole > 0
+        assert compilations(97, 13) == whole
+    finally:
+        jax.monitoring.clear_event_listeners()
+
+
+def test_a_loss_that_is_not_finite_stops_with_what_one_needs() -> None:
+    with pytest.raises(HindcastError) as failure:
+        fit(Trail(), PLAIN, feed(5, spoilt=(1, 13)), Plan(SEEDS, 40, 100))
+    message = str(failure.value)
+    assert "seed 8 gave a non-finite value of reward, weight in update 13 (counted from 0, of 40)" in message
+    assert "[11300, 11301, 11302, 11303]" in message
+    assert "learning_rate" in message
+
+
+def test_a_stream_that_ends_early_is_an_error() -> None:
+    with pytest.raises(HindcastError, match="ended after update 15, but 16 are to be done"):
+        fit(Trail(), PLAIN, lambda start: itertools.islice(feed(5)(start), 3), Plan((0, 1), 16, 4))
+    with pytest.raises(HindcastError, match="ended after update 0"):
+        fit(Trail(), PLAIN, lambda start: iter(()), Plan((0, 1), 16, 4))
+
+
+def test_scan_length_keeps_superbatches_small() -> None:
+    assert scan_length(5, 1000) == 128
+    assert scan_length(4, 1 << 20) == 16
+    assert scan_length(8, 1 << 30) == 1
+
+
+LARGE = """
+import itertools, jax, numpy as np
+from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from trainer.learner import load_learner
+from trainer.loop import Plan, fit
+from trainer.preprocessing import make_preprocessor
+from collections import namedtuple
+
+assert not jax.config.values["jax_cpu_enable_async_dispatch"]
+spec = EnvSpec("Large-v0", ArraySpec((17,), "float32"), ArraySpec((6,), "float32", -1, 1))
+lead, rng = (5, 100, 256), np.random.default_rng(0)
+observation, ones = rng.normal(size=(*lead, 17)).astype(np.float32), np.ones(lead, np.float32)
+transition = Transition(observation, np.tanh(observation[..., :6]), observation[..., 0], ones, observation[..., ::-1].copy())
+superbatch = namedtuple("Superbatch", "transition index")(transition, np.zeros(lead, np.int64))
+module = load_learner("iql")
+params = module.Params(normalize_observations=False)
+learner, preprocessor = module.Learner(params, spec, 200), make_preprocessor(params, spec, {})
+fit(learner, preprocessor, lambda start: itertools.repeat(superbatch), Plan((0, 1, 2, 3, 4), 200, 100))
+"""
+
+
+@pytest.mark.e2e
+def test_large_loops_do_not_hang() -> None:
+    """Takes 20 s on two free cores; see trainer/program.py for what was seen."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    assert subprocess.run([sys.executable, "-c", LARGE], env=environment, timeout=300, check=False).returncode == 0
+
+
+ON_FOUR_DEVICES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import jax, numpy as np
+import test_loop as t
+from trainer.program import compile_program
+
+first = next(t.feed(5)(0)).transition
+for count, rows in ((4, 1), (3, 2)):  # 4 transitions on 4 devices are 1 each; on 3 devices they are 2 each on 2 of them
+    put = compile_program(t.Trail(), t.PLAIN, t.SEEDS, first, None, jax.devices()[:count]).put_batches(first)
+    assert put.reward.sharding.shard_shape(put.reward.shape) == (2, 5, rows), put.reward.sharding
+whole, alone = (t.fit(t.Trail(), t.PLAIN, t.feed(5), t.Plan(t.SEEDS, 23, 7), devices=d) for d in (None, jax.devices()[:1]))
+jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), whole.policies, alone.policies)
+assert len(jax.devices()) == 4
+"""
+
+
+def test_four_devices_share_a_batch_and_agree_with_one() -> None:
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=4", "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
+    command = [sys.executable, "-c", ON_FOUR_DEVICES, str(Path(__file__).parent)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
