@@ -4,11 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import numpy as np
 import pytest
 
 from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, ReferenceReturns
+
+hypothesis.settings.register_profile("hindcast", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("hindcast")
 
 LENGTHS = (5, 1, 8, 3, 12, 2, 7, 4, 9, 6, 10, 2)  # transitions of each episode
 
