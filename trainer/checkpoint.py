@@ -9,9 +9,11 @@ next save, and its removal of the last snapshot could leave half of one that it 
 
 import hashlib
 import json
+import logging
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +64,10 @@ class CheckpointFolder:
         start = time.monotonic()
         target = self._path / str(snapshot.step)
         try:
-            with replacing(target) as part, ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
+            with _quiet_orbax(), replacing(target) as part, ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
                 writer.save(part.absolute() / ARRAYS, args=ocp.args.StandardSave(snapshot.arrays))
                 (part / RECORD).write_text(json.dumps(record), encoding="utf-8")
-        except (HindcastError, ValueError) as error:  # orbax gives a ValueError for a full disk
+        except (HindcastError, RuntimeError, ValueError) as error:  # the latter two are orbax's, for a full disk say
             raise HindcastError(
                 f"Could not write the checkpoint of update {snapshot.step} to {target}: {error.__cause__ or error}. Free space or mend the "
                 "permissions and run the same command again; it goes on from the checkpoint before."
@@ -92,7 +94,7 @@ class CheckpointFolder:
             record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
             if record["fingerprint"] != self._fingerprint:
                 return None
-            with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
+            with _quiet_orbax(), ocp.Checkpointer(ocp.StandardCheckpointHandler()) as reader:
                 arrays = reader.restore(folder.absolute() / ARRAYS, args=ocp.args.StandardRestore())
             return Snapshot(step, dict(arrays), [_row(*values) for values in record["rows"]])
         except Exception:  # whatever orbax raises on damaged files: to start anew gives the same bytes, only later
@@ -119,6 +121,18 @@ def code_digest() -> str:
     for name, path in sorted(files.items()):
         digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return digest.hexdigest()
+
+
+@contextmanager
+def _quiet_orbax() -> Iterator[None]:
+    """Without orbax's log, which would print the tracebacks of its threads beside the one message."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _values(row: Row) -> list[Any]:

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -104,6 +105,33 @@ def test_a_place_that_cannot_be_written_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(HindcastError, match=r"Could not write the checkpoint of update 7 to .*goes on from the checkpoint before"):
         CheckpointFolder(tmp_path / "file" / "c", "a").save(snapshot(7))
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+import numpy as np
+from trainer.checkpoint import CheckpointFolder
+from trainer.loop import Snapshot
+
+folder = CheckpointFolder(Path(sys.argv[1]), "a")
+folder.save(Snapshot(1, {"x": np.arange(9.0)}, []))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+folder.save(Snapshot(2, {"x": np.random.default_rng(0).normal(size=100_000)}, []))
+"""
+
+
+def test_a_file_that_cannot_grow_is_one_message_and_leaves_the_one_before(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", FULL, str(tmp_path / "c")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert re.search(r"HindcastError: Could not write the checkpoint of update 2 to .*File too large", done.stderr)
+    assert "ERROR:absl" not in done.stderr
+    found = CheckpointFolder(tmp_path / "c", "a").restore()
+    assert found is not None
+    assert found.step == 1
+    assert [path.name for path in (tmp_path / "c").iterdir()] == ["1"]
 
 
 def test_fingerprint_follows_what_determines_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
