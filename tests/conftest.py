@@ -9,3 +9,4 @@ os.environ.setdefault("MUJOCO_GL", "disabled")
 import jax
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_cpu_enable_async_dispatch", False)  # as in training, see trainer/program.py
