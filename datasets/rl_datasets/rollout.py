@@ -58,13 +58,20 @@ def run_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, 
     core, limit = _unguarded(env)
     observation, info = core.reset(seed=seed)
     recording = _Recording(spec, observation)
-    record_action, record_step = recording.act, recording.step
+    copy, keep, observations, actions, rewards = (
+        recording.copy,
+        recording.keep,
+        recording.observations,
+        recording.actions,
+        recording.rewards,
+    )
     terminated = False
     for _ in itertools.repeat(None) if limit is None else itertools.repeat(None, limit):
         action = act(observation)
-        record_action(action)
+        actions.append(keep(action))
         observation, reward, terminated, truncated, info = core.step(action)
-        record_step(observation, reward)
+        observations.append(copy(observation))
+        rewards.append(reward)
         if terminated or truncated:
             break
     return recording.finish(index, bool(terminated), _metadata(spec, seed, policy, info))
@@ -129,34 +136,32 @@ def _unguarded(env: gym.Env[Any, Any]) -> tuple[gym.Env[Any, Any], int | None]:
 
 
 class _Recording:
-    """One episode as it runs. Arrays are copied as they come, for an environment may reuse its own."""
+    """One episode as it runs. Arrays are copied as they come, actions before the environment sees them, for it may change its own."""
 
-    __slots__ = ("_actions", "_copy", "_keep", "_observations", "_rewards", "_spec")
+    __slots__ = ("actions", "copy", "keep", "observations", "rewards", "spec")
 
     def __init__(self, spec: EnvSpec, observation: Tree) -> None:
-        self._spec = spec
-        self._copy = _copy_array if isinstance(spec.observation, ArraySpec) else _copy_nest
-        self._keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else np.array
-        self._observations = [self._copy(observation)]
-        self._actions: list[Any] = []
-        self._rewards: list[Any] = []
+        self.spec = spec
+        self.copy = _copy_array if isinstance(spec.observation, ArraySpec) else _copy_nest
+        self.keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else np.array
+        self.observations = [self.copy(observation)]
+        self.actions: list[Any] = []
+        self.rewards: list[Any] = []
 
     def act(self, action: Any) -> None:
-        """Before the environment sees it, which may change it in place."""
-        self._actions.append(self._keep(action))
+        self.actions.append(self.keep(action))
 
     def step(self, observation: Tree, reward: Any) -> None:
-        self._observations.append(self._copy(observation))
-        self._rewards.append(reward)
+        self.observations.append(self.copy(observation))
+        self.rewards.append(reward)
 
     def finish(self, index: int, is_terminal: bool, metadata: Mapping[str, str | int | float]) -> Episode:
-        steps, spec = len(self._observations), self._spec
-        action, reward, discount = spec.action.zeros(steps), np.zeros(steps, np.float32), np.zeros(steps, np.float32)
-        action[:-1] = _array(spec.action, self._actions, "action")
-        reward[:-1] = _array(_REWARD, self._rewards, "reward")
-        discount[:-1] = 1
+        observation = _stack(self.spec.observation, self.observations, "observation")
+        action = _array(self.spec.action, [*self.actions, self.spec.action.zeros()], "action")
+        reward = _array(_REWARD, [*self.rewards, 0.0], "reward")
+        discount = np.ones(len(reward), np.float32)
+        discount[-1] = 0
         discount[-2] = not is_terminal
-        observation = _stack(spec.observation, self._observations, "observation")
         return Episode(f"{index:08d}", observation, action, reward, discount, is_terminal, metadata)
 
 
