@@ -14,7 +14,8 @@ from pydantic import Field
 
 from rl_datasets.builder import BatchPolicy, BuilderOptions
 from rl_datasets.errors import HindcastError
-from rl_datasets.rollout import Act, describe_error
+from rl_datasets.recording import describe_error
+from rl_datasets.rollout import Act
 from rl_datasets.schema import ArraySpec, EnvSpec, Tree
 
 Start = Callable[[np.random.Generator], tuple[str, Act]]  # at an episode's start: the name to record and what acts

@@ -9,9 +9,8 @@ observation is that of the episode's end, not of the next one's start.
 import contextlib
 import functools
 import itertools
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -20,14 +19,13 @@ import tree
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree
+from rl_datasets.recording import Recording, aligned, copy_nest, describe_error, unpack
+from rl_datasets.schema import EnvSpec, Episode, Tree
 
 MakeEnv = Callable[[], gym.Env[Any, Any]]
 Act = Callable[[Tree], Any]  # one observation to one action
 BatchAct = Callable[[Tree, np.ndarray], np.ndarray]  # (observation [N, ...], episode [N] int64) to actions [N, ...]
 
-_REWARD = ArraySpec((), "float32")
 _LOST = "hindcast_lost"  # the key in `info` of the text of an exception
 
 
@@ -55,9 +53,15 @@ def run_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, 
 
     What the environment raises passes through. Raises HindcastError where an array differs from the spec.
     """
+    (episode,) = unpack(aligned(spec, [record_episode(env, act, spec, index=index, seed=seed, policy=policy)]))
+    return episode
+
+
+def record_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, seed: int, policy: str) -> Recording:
+    """Runs one episode and leaves its rows as they came; `aligned` makes arrays of those of many episodes at once."""
     core, limit = _unguarded(env)
     observation, info = core.reset(seed=seed)
-    recording = _Recording(spec, observation)
+    recording = Recording(spec, index, observation)
     copy, keep, observations, actions, rewards = (
         recording.copy,
         recording.keep,
@@ -74,7 +78,8 @@ def run_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: int, 
         rewards.append(reward)
         if terminated or truncated:
             break
-    return recording.finish(index, bool(terminated), _metadata(spec, seed, policy, info))
+    recording.end(bool(terminated), _metadata(spec, seed, policy, info))
+    return recording
 
 
 def vector_episodes(
@@ -99,6 +104,35 @@ def vector_episodes(
     With `on_lost`, an environment that raises loses its episode only: that is reported there, and the environment made anew.
     Without, the exception passes through. The environments are closed in the end.
     """
+    recordings = record_episodes(
+        make_env,
+        act,
+        spec,
+        seeds=seeds,
+        num_envs=num_envs,
+        first_index=first_index,
+        policy=policy,
+        autoreset=autoreset,
+        on_lost=on_lost,
+    )
+    for recording in recordings:
+        (episode,) = unpack(aligned(spec, [recording]))
+        yield recording.index, episode
+
+
+def record_episodes(
+    make_env: MakeEnv,
+    act: BatchAct,
+    spec: EnvSpec,
+    *,
+    seeds: Sequence[int],
+    num_envs: int,
+    first_index: int,
+    policy: Callable[[int], str],
+    autoreset: AutoresetMode | str,
+    on_lost: Callable[[Lost], None] | None,
+) -> Iterator[Recording]:
+    """What `vector_episodes` does, with the rows as they came."""
     mode = AutoresetMode(autoreset)
     count = min(num_envs, len(seeds))
     episodes = list(enumerate(seeds, first_index))
@@ -108,21 +142,12 @@ def vector_episodes(
     try:
         for ((index, seed), recording), terminated, info in _play(envs, act, spec):
             if _LOST not in info:
-                yield index, recording.finish(index, terminated, _metadata(spec, seed, policy(index), info))
+                recording.end(terminated, _metadata(spec, seed, policy(index), info))
+                yield recording
             elif on_lost is not None:
                 on_lost(Lost(index, seed, str(info[_LOST])))
     finally:
         envs.close()
-
-
-def truncate(episode: Episode, length: int) -> Episode:
-    """Returns the first `length` transitions as a truncated episode; one that is no longer than that comes back unchanged."""
-    if length >= episode.length:
-        return episode
-    action, reward, discount = (array[: length + 1].copy() for array in (episode.action, episode.reward, episode.discount))
-    action[-1] = reward[-1] = discount[-1] = 0
-    observation = tree.map_structure(lambda leaf: leaf[: length + 1], episode.observation)
-    return replace(episode, observation=observation, action=action, reward=reward, discount=discount, is_terminal=False)
 
 
 def _unguarded(env: gym.Env[Any, Any]) -> tuple[gym.Env[Any, Any], int | None]:
@@ -135,43 +160,13 @@ def _unguarded(env: gym.Env[Any, Any]) -> tuple[gym.Env[Any, Any], int | None]:
     return env, limit
 
 
-class _Recording:
-    """One episode as it runs. Arrays are copied as they come, actions before the environment sees them, for it may change its own."""
-
-    __slots__ = ("actions", "copy", "keep", "observations", "rewards", "spec")
-
-    def __init__(self, spec: EnvSpec, observation: Tree) -> None:
-        self.spec = spec
-        self.copy = _copy_array if isinstance(spec.observation, ArraySpec) else _copy_nest
-        self.keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else np.array
-        self.observations = [self.copy(observation)]
-        self.actions: list[Any] = []
-        self.rewards: list[Any] = []
-
-    def act(self, action: Any) -> None:
-        self.actions.append(self.keep(action))
-
-    def step(self, observation: Tree, reward: Any) -> None:
-        self.observations.append(self.copy(observation))
-        self.rewards.append(reward)
-
-    def finish(self, index: int, is_terminal: bool, metadata: Mapping[str, str | int | float]) -> Episode:
-        observation = _stack(self.spec.observation, self.observations, "observation")
-        action = _array(self.spec.action, [*self.actions, self.spec.action.zeros()], "action")
-        reward = _array(_REWARD, [*self.rewards, 0.0], "reward")
-        discount = np.ones(len(reward), np.float32)
-        discount[-1] = 0
-        discount[-2] = not is_terminal
-        return Episode(f"{index:08d}", observation, action, reward, discount, is_terminal, metadata)
-
-
 class _Running(NamedTuple):
     assigned: tuple[int, int]  # (index, seed)
-    recording: _Recording
+    recording: Recording
 
 
 def _begun(assigned: tuple[int, int] | None, spec: EnvSpec, observation: Tree) -> _Running | None:
-    return _Running(assigned, _Recording(spec, observation)) if assigned else None
+    return _Running(assigned, Recording(spec, assigned[0], observation)) if assigned else None
 
 
 def _play(envs: SyncVectorEnv, act: BatchAct, spec: EnvSpec) -> Iterator[tuple[_Running, bool, Mapping[str, Any]]]:
@@ -243,7 +238,7 @@ class _Assigned(gym.Wrapper[Any, Any, Any, Any]):
             try:
                 observation, reward, terminated, truncated, info = self.env.step(action)
                 if terminated or truncated:  # with SAME_STEP the reset comes before anyone sees it, and may reuse the array
-                    observation = _copy_nest(observation)
+                    observation = copy_nest(observation)
                 return observation, reward, terminated, truncated, info
             except Exception as error:
                 self._remake(error)
@@ -261,11 +256,6 @@ def remade(env: gym.Env[Any, Any], make_env: MakeEnv) -> gym.Env[Any, Any]:
     with contextlib.suppress(Exception):
         env.close()
     return make_env()
-
-
-def describe_error(error: Exception) -> str:
-    """Type and text on one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _maker(make_env: MakeEnv, spec: EnvSpec, queue: Iterator[tuple[int, int]], guarded: bool) -> MakeEnv:
@@ -286,39 +276,3 @@ def _row(batch: Tree, i: int) -> Tree:
 def _row_info(infos: Mapping[str, Any], i: int) -> dict[str, Any]:
     """What environment i itself put in `info`; the key "_name" masks the environments that have "name"."""
     return {key: values[i] for key, values in infos.items() if f"_{key}" in infos and infos[f"_{key}"][i] and not isinstance(values, dict)}
-
-
-def _copy_array(observation: Any) -> np.ndarray:
-    return observation.copy() if type(observation) is np.ndarray else np.array(observation)
-
-
-def _copy_nest(observation: Tree) -> Tree:
-    return tree.map_structure(np.array, observation)
-
-
-def _stack(spec: Tree, rows: Sequence[Tree], name: str) -> Tree:
-    """Rows of one nest to one nest of arrays, as the spec nests them. Raises HindcastError where they differ from it."""
-    if isinstance(spec, ArraySpec):
-        return _array(spec, rows, name)
-    keys = spec.keys() if isinstance(spec, Mapping) else range(len(spec))
-    try:
-        parts = {key: _stack(spec[key], [row[key] for row in rows], f"{name}/{key}") for key in keys}
-    except (KeyError, IndexError, TypeError) as error:
-        raise HindcastError(f"{name} is nested otherwise than its space says ({describe_error(error)}). Mend the environment.") from error
-    return parts if isinstance(spec, Mapping) else tuple(parts.values())
-
-
-def _array(spec: ArraySpec, rows: Sequence[Any], name: str) -> np.ndarray:
-    """Rows to one array [len(rows), ...] of the spec's dtype: floats are rounded, integers must keep their values."""
-    try:
-        found = np.array(rows)
-    except ValueError as error:
-        raise HindcastError(
-            f"{name} changes its shape within an episode; expected {list(spec.shape)} throughout. Mend the environment."
-        ) from error
-    if found.shape != (len(rows), *spec.shape):
-        raise HindcastError(f"{name} has shape {list(found.shape[1:])}, but its space says {list(spec.shape)}. Mend the environment.")
-    array = found.astype(spec.dtype, copy=False)
-    if array.dtype.kind != "f" and array.dtype != found.dtype and not np.array_equal(array, found):
-        raise HindcastError(f"{name} has values of {found.dtype} that do not fit its space's {spec.dtype}. Mend the environment.")
-    return array

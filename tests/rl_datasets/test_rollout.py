@@ -11,7 +11,8 @@ from gymnasium.vector import AutoresetMode
 
 from rl_datasets.environments import env_spec
 from rl_datasets.errors import HindcastError
-from rl_datasets.rollout import Lost, episode_seed, run_episode, truncate, vector_episodes
+from rl_datasets.recording import truncate
+from rl_datasets.rollout import Lost, episode_seed, run_episode, vector_episodes
 from rl_datasets.schema import EnvSpec, Episode, validate_episode
 
 ACTIONS = spaces.Discrete(1000)

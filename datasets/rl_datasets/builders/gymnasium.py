@@ -26,13 +26,13 @@ from rl_datasets.builder import BuilderBase, BuilderOptions, Context
 from rl_datasets.environments import cast_notes, env_spec, make_env
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Input
-from rl_datasets.packing import Packed, pack, unpack
 from rl_datasets.policies import Bundles, Policy, bundle_paths
-from rl_datasets.rollout import Lost, describe_error, episode_seed, remade, run_episode, truncate, vector_episodes
-from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, Tree
+from rl_datasets.recording import Packed, Recording, aligned, describe_error, truncate, unpack
+from rl_datasets.rollout import Lost, episode_seed, record_episode, record_episodes, remade
+from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, Tree, named_leaves
 from rl_datasets.workers import in_processes
 
-CHUNK = 64  # episodes that a worker takes at once, at most
+CHUNK, CHUNK_BYTES = 64, 32 * 2**20  # episodes that a worker takes at once, and bytes of their observations, at most
 TOO_MANY_LOST = 50  # episodes in a row, after which the environment counts as broken
 _POLICY_STREAM = 1  # sets the policies' generators apart from those of the environments
 
@@ -121,7 +121,7 @@ class Builder(BuilderBase):
 
     def episode(self, seed: int, index: int) -> Episode | Lost:
         """Returns one episode of the data set, alone; uncut where a budget of steps ends in it."""
-        return next(_outcomes(self._job(seed), [index]))
+        return next(_finished(self._job(seed), [index]))
 
     def episodes(self, seed: int) -> Iterator[Episode]:
         self.notes, self.counts = list(self._casts), {"lost_episodes": 0}
@@ -134,9 +134,9 @@ class Builder(BuilderBase):
         """In the order of indices, without end where the budget is in steps."""
         episodes, workers = self.options.episodes, self.context.workers
         if workers == 0 and self.options.vector is None:
-            yield from _outcomes(job, itertools.count() if episodes is None else range(episodes))
+            yield from _finished(job, itertools.count() if episodes is None else range(episodes))
             return
-        for packed, lost in in_processes(collect, job, _chunks(self.options, workers), workers):
+        for packed, lost in in_processes(collect, job, _chunks(job, workers), workers):
             outcomes: list[Episode | Lost] = [*unpack(packed), *lost]
             yield from sorted(outcomes, key=_index) if lost else outcomes
 
@@ -180,23 +180,31 @@ def collect(job: Job, indices: range) -> tuple[Packed | None, list[Lost]]:
     """The unit of work: the episodes of these indices, in their order. A function of its arguments alone."""
     outcomes = list(_outcomes(job, indices) if job.options.vector is None else _vector_outcomes(job, indices, job.options.vector))
     lost = [outcome for outcome in outcomes if isinstance(outcome, Lost)]
-    return pack([outcome for outcome in outcomes if isinstance(outcome, Episode)]), lost
+    return aligned(job.spec, [outcome for outcome in outcomes if isinstance(outcome, Recording)]), lost
+
+
+def _finished(job: Job, indices: Iterable[int]) -> Iterator[Episode | Lost]:
+    for outcome in _outcomes(job, indices):
+        if isinstance(outcome, Lost):
+            yield outcome
+        else:
+            yield from unpack(aligned(job.spec, [outcome]))
 
 
 def _index(outcome: Episode | Lost) -> int:
     return outcome.index if isinstance(outcome, Lost) else int(outcome.episode_id)
 
 
-def _outcomes(job: Job, indices: Iterable[int]) -> Iterator[Episode | Lost]:
+def _outcomes(job: Job, indices: Iterable[int]) -> Iterator[Recording | Lost]:
     start = job.options.policy.bind(job.spec, job.bundles)
     env, policy_generator = job.make_env(), generators(job.seed)
     try:
         for index in indices:
             seed = episode_seed(job.seed, index)
-            outcome: Episode | Lost
+            outcome: Recording | Lost
             try:
                 policy, act = start(policy_generator(index))
-                outcome = run_episode(env, act, job.spec, index=index, seed=seed, policy=policy)
+                outcome = record_episode(env, act, job.spec, index=index, seed=seed, policy=policy)
             except HindcastError:
                 raise
             except Exception as error:
@@ -207,7 +215,7 @@ def _outcomes(job: Job, indices: Iterable[int]) -> Iterator[Episode | Lost]:
         env.close()
 
 
-def _vector_outcomes(job: Job, indices: range, vector: Vector) -> Sequence[Episode | Lost]:
+def _vector_outcomes(job: Job, indices: range, vector: Vector) -> Sequence[Recording | Lost]:
     start = job.options.policy.bind(job.spec, job.bundles)
     seeds = [episode_seed(job.seed, index) for index in indices]
     started = {index: start(generators(job.seed)(index)) for index in indices}  # one each, for they run side by side
@@ -220,7 +228,7 @@ def _vector_outcomes(job: Job, indices: range, vector: Vector) -> Sequence[Episo
         return actions
 
     lost: list[Lost] = []
-    episodes = vector_episodes(
+    recordings = record_episodes(
         job.make_env,
         act,
         job.spec,
@@ -231,8 +239,8 @@ def _vector_outcomes(job: Job, indices: range, vector: Vector) -> Sequence[Episo
         autoreset=AutoresetMode[vector.autoreset.upper()],
         on_lost=lost.append,
     )
-    outcomes: dict[int, Episode | Lost] = {**dict(episodes), **{entry.index: entry for entry in lost}}
-    return [outcomes[index] for index in indices]
+    outcomes: list[Recording | Lost] = [*recordings, *lost]  # in this order: `lost` is complete when the recordings are
+    return sorted(outcomes, key=lambda outcome: outcome.index)
 
 
 def _with_columns(episode: Episode, success: bool) -> Episode:
@@ -259,14 +267,18 @@ def generators(seed: int) -> Callable[[int], np.random.Generator]:
     return at
 
 
-def _chunks(options: Options, workers: int) -> Iterator[range]:
-    """Ranges of indices: small enough that all workers are busy to the end, large enough that making environments is cheap."""
-    least = 4 * options.vector.num_envs if options.vector else 1
-    if options.episodes is None:
-        size = max(least, CHUNK // 4)  # what lies beyond the budget is lost work
-        return (range(first, first + size) for first in itertools.count(0, size))
-    size = max(least, min(CHUNK, -(-options.episodes // (4 * max(workers, 1)))))
-    return (range(first, min(first + size, options.episodes)) for first in range(0, options.episodes, size))
+def _chunks(job: Job, workers: int) -> Iterator[range]:
+    """Ranges of indices: small enough for memory and to keep all workers busy to the end, large enough to make an environment for."""
+    options, spec = job.options, job.spec
+    row = sum(leaf.zeros().nbytes for _, leaf in named_leaves(spec.observation, ""))
+    most = CHUNK_BYTES // (row * (spec.max_episode_steps or 1000) or 1)
+    size = min(max(most, 1), CHUNK // 4 if options.episodes is None else CHUNK)  # what lies beyond a budget of steps is lost work
+    if options.episodes is not None:
+        size = min(size, -(-options.episodes // (4 * max(workers, 1))))
+    if options.vector:
+        size = max(size, 4 * options.vector.num_envs)
+    firsts = itertools.count(0, size) if options.episodes is None else range(0, options.episodes, size)
+    return (range(first, min(first + size, options.episodes or first + size)) for first in firsts)
 
 
 def _load_bundle(path: str, context: Context) -> Any:
