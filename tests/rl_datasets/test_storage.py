@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from rl_datasets.rlds.decoding import NotCanonical, decode_example, decode_varints, floats, int64s, rows, strings
-from rl_datasets.rlds.example import encode_example, encode_varints, int_feature
+from rl_datasets.rlds.decoding import LayoutReader, NotCanonical, decode_varints, floats, int64s, read_layout, rows, strings
+from rl_datasets.rlds.example import bytes_feature, encode_example, encode_varints, int_feature
 from rl_datasets.rlds.features import StoredArray, _array_feature, _encode_array
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.rlds.reader import _decode
 from rl_datasets.rlds.shards import ShardWriter
 from rl_datasets.schema import ArraySpec
 
+X = b"x"
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32"]
 
 
@@ -22,30 +23,32 @@ def test_every_dtype_comes_back_bit_for_bit(data, dtype, shape, steps):
     array = data.draw(hnp.arrays(dtype, (steps, *shape)))
     spec = ArraySpec(shape, dtype)
     record = encode_example({"x": _encode_array(array)})
-    found = StoredArray(_array_feature(spec), "x").decode(decode_example(record)["x"])
+    found = StoredArray(_array_feature(spec), "x").decode(record, read_layout(record)[X])
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     np.testing.assert_array_equal(found, array)
 
 
 @given(hnp.arrays("int64", st.integers(0, 60)))
 def test_varints_come_back(array):
-    np.testing.assert_array_equal(decode_varints(np.frombuffer(encode_varints(array), np.uint8)), array)
+    np.testing.assert_array_equal(decode_varints(encode_varints(array)), array)
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_one_integer_comes_back(value):
-    assert int64s(decode_example(encode_example({"x": int_feature(value)}))["x"]).tolist() == [value]
+    record = encode_example({"x": int_feature(value)})
+    assert int64s(record, read_layout(record)[X]).tolist() == [value]
 
 
 def test_lists_of_another_kind_are_empty():
-    feature = decode_example(encode_example({"x": int_feature(1)}))["x"]
-    assert (floats(feature).size, strings(feature), rows(feature, 4).shape) == (0, [], (0, 4))
+    record = encode_example({"x": int_feature(1)})
+    stored = read_layout(record)[X]
+    assert (floats(record, stored).size, strings(record, stored), rows(record, stored, 4).shape) == (0, [], (0, 4))
 
 
 def test_rows_of_unequal_size_are_an_error():
-    message = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"aaa", b"aa"])).SerializeToString()
+    record = encode_example({"x": bytes_feature([b"aaa", b"aa"])})
     with pytest.raises(ValueError, match=r"reshape|rows are not of"):
-        rows(memoryview(message), 3)
+        rows(record, read_layout(record)[X], 3)
 
 
 def test_the_unusual_form_is_brought_to_the_usual():
@@ -56,9 +59,19 @@ def test_the_unusual_form_is_brought_to_the_usual():
     features = bytes([0x0A, len(entry)]) + entry
     record = bytes([0x0A, len(features)]) + features
     with pytest.raises(NotCanonical):
-        decode_example(record)
-    array = StoredArray(tfds.features.Tensor(shape=(), dtype=np.float32), "x")
-    assert _decode(record, {"x": array}, {})[0]["x"].tolist() == [1.5, 2.5]
+        read_layout(record)
+    array = StoredArray(tfds.features.Tensor(shape=(), dtype=np.float32), "steps/x")
+    assert _decode(record, LayoutReader(), {"x": array}, {})[0]["x"].tolist() == [1.5, 2.5]
+
+
+def test_a_known_layout_is_used_only_where_it_holds():
+    """The records have one size, but the second has its strings otherwise, and the third another key."""
+    records = [encode_example({"x": bytes_feature(v), "y": int_feature(5)}) for v in ([b"abc", b"d"], [b"a", b"bcd"], [b"abc", b"e"])]
+    records.append(encode_example({"z": bytes_feature([b"abc", b"d"]), "y": int_feature(5)}))
+    assert len({len(record) for record in records}) == 1
+    reader = LayoutReader()
+    assert [reader.read(record) for record in records] == [read_layout(record) for record in records]
+    assert strings(records[1], reader.read(records[1])[X]) == [b"a", b"bcd"]
 
 
 @pytest.mark.parametrize("encoding", ["none", "bytes", "zlib"])
@@ -68,7 +81,7 @@ def test_each_encoding_of_tfds_is_read(encoding):
     features = tfds.features.FeaturesDict({"x": feature})
     serializer = tfds.core.example_serializer.ExampleSerializer(features.get_serialized_info())
     record = serializer.serialize_example(features.encode_example({"x": values}))
-    np.testing.assert_array_equal(StoredArray(feature.feature, "x").decode(decode_example(record)["x"]), values)
+    np.testing.assert_array_equal(StoredArray(feature.feature, "x").decode(record, read_layout(record)[X]), values)
 
 
 @settings(max_examples=40)

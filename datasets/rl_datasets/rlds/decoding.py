@@ -4,9 +4,12 @@ It takes the form that protobuf libraries write (a map entry's key before its va
 any other, which the caller brings to that form with protobuf itself.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-_FIRST, _SECOND, _BYTES, _FLOATS, _INT64S = 0x0A, 0x12, 0x0A, 0x12, 0x1A
+_FIRST, _SECOND = 0x0A, 0x12  # tags of fields 1 and 2, length-delimited
+_BYTES, _FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
 _SHORT = 32  # bytes
 
 
@@ -14,68 +17,104 @@ class NotCanonical(ValueError):  # noqa: N818  (no error: another form of the sa
     """The bytes are no Example, or one in a form that is allowed but not usual."""
 
 
-def decode_example(record: bytes) -> dict[str, memoryview]:
-    """Returns the serialised Feature of each key."""
-    view = memoryview(record)
-    features = {}
+class StoredList(NamedTuple):
+    """Where the list of a Feature lies within a record."""
+
+    kind: int  # one of the tags above; 0 where the Feature is empty
+    start: int
+    end: int
+
+
+Layout = dict[bytes, StoredList]  # by key, in UTF-8
+
+
+class LayoutReader:
+    """Finds the lists of records; fast where many records have the same layout, as short episodes of one length do."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Layout, list[tuple[int, int, bytes]]]] = {}  # by size of the record
+
+    def read(self, record: bytes) -> Layout:
+        """Raises NotCanonical."""
+        known = self._known.get(len(record))
+        if known and all(record[start:end] == between for start, end, between in known[1]):
+            return known[0]
+        layout = read_layout(record)
+        edges = [0, *(edge for stored in layout.values() for edge in (stored.start, stored.end)), len(record)]
+        self._known[len(record)] = layout, [(start, end, record[start:end]) for start, end in zip(edges[::2], edges[1::2], strict=True)]
+        return layout
+
+
+def read_layout(record: bytes) -> Layout:
+    """Returns where the list of each key lies. Raises NotCanonical."""
+    layout = {}
     try:
-        position, end = _enter(view, 0, _FIRST)
-        if end != len(view):
-            raise NotCanonical
+        position, end = _enter(record, 0, _FIRST)
         while position < end:
-            key_tag, entry_end = _enter(view, position, _FIRST)
-            key, key_end = _enter(view, key_tag, _FIRST)
-            value, value_end = _enter(view, key_end, _SECOND)
-            if value_end != entry_end or entry_end > end:
+            start, entry_end = _enter(record, position, _FIRST)
+            key_start, key_end = _enter(record, start, _FIRST)
+            value, value_end = _enter(record, key_end, _SECOND)
+            kind, first, last = 0, value, value
+            if value < value_end:
+                kind = record[value]
+                first, last = _enter(record, value, kind)
+            if not last == value_end == entry_end <= end:
                 raise NotCanonical
-            features[str(view[key:key_end], "utf-8")] = view[value:value_end]
+            if kind in (_FLOATS, _INT64S) and first < last:
+                first, content_end = _enter(record, first, _FIRST)
+                if content_end != last:
+                    raise NotCanonical
+            layout[record[key_start:key_end]] = StoredList(kind, first, last)
             position = entry_end
-    except (IndexError, UnicodeDecodeError) as error:
+    except IndexError as error:
         raise NotCanonical from error
-    return features
+    if end != len(record):
+        raise NotCanonical
+    return layout
 
 
-def floats(feature: memoryview) -> np.ndarray:
-    """Returns float32 values; none where the feature holds another kind."""
-    return np.frombuffer(_packed(feature, _FLOATS), "<f4").copy()  # where they lie they are not aligned
+def floats(record: bytes, stored: StoredList) -> np.ndarray:
+    """Returns float32 values; none where the list is of another kind."""
+    size = (stored.end - stored.start) // 4 if stored.kind == _FLOATS else 0
+    return np.frombuffer(record, "<f4", size, stored.start).copy()  # where they lie they are not aligned
 
 
-def int64s(feature: memoryview) -> np.ndarray:
-    return decode_varints(np.frombuffer(_packed(feature, _INT64S), np.uint8))
+def int64s(record: bytes, stored: StoredList) -> np.ndarray:
+    return decode_varints(record[stored.start : stored.end] if stored.kind == _INT64S else b"")
 
 
-def strings(feature: memoryview) -> list[memoryview]:
+def strings(record: bytes, stored: StoredList) -> list[bytes]:
     """Returns the values of a bytes list."""
-    content = _content(feature, _BYTES)
-    values, position = [], 0
-    while position < len(content):
-        start, position = _enter(content, position, _FIRST)
-        values.append(content[start:position])
+    values, position = [], stored.start
+    while stored.kind == _BYTES and position < stored.end:
+        start, position = _enter(record, position, _FIRST)
+        values.append(record[start:position])
     return values
 
 
-def rows(feature: memoryview, size: int) -> np.ndarray:
+def rows(record: bytes, stored: StoredList, size: int) -> np.ndarray:
     """Returns the values of a bytes list, each of `size` bytes, as uint8 [N, size]. Raises ValueError on other sizes."""
-    content = _content(feature, _BYTES)
-    if not len(content):
+    if stored.kind != _BYTES or stored.start == stored.end:
         return np.zeros((0, size), np.uint8)
-    head, end = _enter(content, 0, _FIRST)
-    table = np.frombuffer(content, np.uint8).reshape(-1, head + size)
-    if end != head + size or (table[:, :head] != table[0, :head]).any():
+    content, content_end = _enter(record, stored.start, _FIRST)
+    head = content - stored.start
+    table = np.frombuffer(record, np.uint8, stored.end - stored.start, stored.start).reshape(-1, head + size)
+    if content_end - content != size or (table[:, :head] != table[0, :head]).any():
         raise ValueError(f"its rows are not of {size} bytes each")
     return table[:, head:].copy()
 
 
-def decode_varints(encoded: np.ndarray) -> np.ndarray:
-    """Returns the int64 values of concatenated varints, given as uint8."""
-    if not encoded.size or encoded.max() < 128:
-        return encoded.astype(np.int64)
-    if encoded.size <= _SHORT:
-        return np.array(_integers(encoded.tobytes()), np.uint64).view(np.int64)
-    last = np.flatnonzero(encoded < 128)
+def decode_varints(encoded: bytes) -> np.ndarray:
+    """Returns the int64 values of concatenated varints."""
+    if encoded.isascii():  # each below 128, one byte
+        return np.frombuffer(encoded, np.uint8).astype(np.int64)
+    if len(encoded) <= _SHORT:
+        return np.array(_integers(encoded), np.uint64).view(np.int64)
+    content = np.frombuffer(encoded, np.uint8)
+    last = np.flatnonzero(content < 128)
     first = np.concatenate([[0], last[:-1] + 1])
-    place = np.arange(len(encoded)) - np.repeat(first, last - first + 1)
-    groups = (encoded & 127).astype(np.uint64) << (7 * place).astype(np.uint64)
+    place = np.arange(len(content)) - np.repeat(first, last - first + 1)
+    groups = (content & 127).astype(np.uint64) << (7 * place).astype(np.uint64)
     return np.add.reduceat(groups, first).view(np.int64)
 
 
@@ -91,42 +130,19 @@ def _integers(encoded: bytes) -> list[int]:
     return values
 
 
-def _packed(feature: memoryview, kind: int) -> memoryview:
-    """Returns the bytes of a packed list."""
-    content = _content(feature, kind)
-    if not len(content):
-        return content
-    start, end = _enter(content, 0, _FIRST)
-    if end != len(content):
-        raise NotCanonical
-    return content[start:end]
-
-
-def _content(feature: memoryview, kind: int) -> memoryview:
-    """Returns the list within a Feature: empty where it has no value or one of another kind."""
-    if not len(feature) or feature[0] != kind:
-        return feature[:0]
-    start, end = _enter(feature, 0, kind)
-    if end != len(feature):
-        raise NotCanonical
-    return feature[start:end]
-
-
-def _enter(view: memoryview, position: int, tag: int) -> tuple[int, int]:
+def _enter(record: bytes, position: int, tag: int) -> tuple[int, int]:
     """Returns where the content of a length-delimited field starts and ends. Raises NotCanonical where another field stands there."""
-    if view[position] != tag:
+    if record[position] != tag:
         raise NotCanonical
-    length = view[position + 1]
+    length = record[position + 1]
     position += 2
     if length > 127:
         length &= 127
         shift = 7
-        while (byte := view[position]) > 127:
+        while (byte := record[position]) > 127:
             length |= (byte & 127) << shift
             shift += 7
             position += 1
         length |= byte << shift
         position += 1
-    if position + length > len(view):
-        raise NotCanonical
     return position, position + length

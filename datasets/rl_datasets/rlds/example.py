@@ -7,6 +7,7 @@ Wire format: https://protobuf.dev/programming-guides/encoding/
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,53 +16,57 @@ _SECOND = b"\x12"  # field 2: a map entry's value, Feature.float_list
 _THIRD = b"\x1a"  # field 3: Feature.int64_list
 
 
-Feature = tuple[bytes, bytes | memoryview]  # a serialised Feature in two pieces, so that large content is copied only once
+class Feature(NamedTuple):
+    """One value of an Example's map, before it is serialised."""
+
+    kind: bytes  # tag of its kind of list
+    is_packed: bool  # whether the content is one packed field of numbers, not a list of fields
+    content: bytes | memoryview
 
 
 def encode_example(features: Mapping[str, Feature]) -> bytes:
-    """Returns a serialised Example of features that were encoded by the functions below."""
+    """Returns a serialised Example of features that were encoded by the functions below. Large content is copied once."""
     pieces: list[bytes | memoryview] = [b""]
     total = 0
-    for key in sorted(features, key=_rank):
-        head, content = features[key]
-        prefix, size = _key_field(key), _varint(len(head) + len(content))
-        entry = len(prefix) + len(size) + len(head) + len(content)
-        before = b"".join((_FIRST, _varint(entry), prefix, size, head))
+    for key in _in_order(tuple(features)):
+        kind, is_packed, content = features[key]
+        size = len(content)
+        before = _before_content(key, kind, is_packed, size)
         pieces += (before, content)
-        total += len(before) + len(content)
+        total += len(before) + size
     pieces[0] = _FIRST + _varint(total)
     return b"".join(pieces)
 
 
 def float_feature(array: np.ndarray) -> Feature:
     """float32 values, in C order."""
-    return _packed(_SECOND, np.ascontiguousarray(array, "<f4").data.cast("B") if array.size else b"")
+    return Feature(_SECOND, True, np.ascontiguousarray(array, "<f4").data.cast("B") if array.size else b"")
 
 
 def int64_feature(array: np.ndarray) -> Feature:
     """Booleans and integers, in C order; uint64 is kept bit for bit in an int64."""
-    return _packed(_THIRD, encode_varints(array))
+    return Feature(_THIRD, True, encode_varints(array))
 
 
 def int_feature(value: int) -> Feature:
     """One integer. Raises OverflowError where it needs more than 64 bits."""
-    return _packed(_THIRD, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little")))
+    return Feature(_THIRD, True, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little")))
 
 
 def flags_feature(flags: bytes) -> Feature:
     """Integers below 128, one byte each."""
-    return _packed(_THIRD, flags)
+    return Feature(_THIRD, True, flags)
 
 
 def bytes_feature(values: Sequence[bytes]) -> Feature:
-    return _list(_FIRST, b"".join(_field(_FIRST, value) for value in values))
+    return Feature(_FIRST, False, b"".join(_field(_FIRST, value) for value in values))
 
 
 def rows_feature(array: np.ndarray) -> Feature:
     """One bytes value a row of an array [N, ...]: the row in C order."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
     head = np.frombuffer(_FIRST + _varint(rows.shape[1]), np.uint8)
-    return _list(_FIRST, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes())
+    return Feature(_FIRST, False, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes())
 
 
 def encode_varints(array: np.ndarray) -> bytes:
@@ -78,18 +83,6 @@ def encode_varints(array: np.ndarray) -> bytes:
     return bits.tobytes()
 
 
-def _packed(kind: bytes, content: bytes | memoryview) -> Feature:
-    """A Feature whose list holds one packed field, or nothing."""
-    if not len(content):
-        return _list(kind, b"")
-    head = _FIRST + _varint(len(content))
-    return b"".join((kind, _varint(len(head) + len(content)), head)), content
-
-
-def _list(kind: bytes, content: bytes) -> Feature:
-    return kind + _varint(len(content)), content
-
-
 def _field(tag: bytes, content: bytes) -> bytes:
     return b"".join((tag, _varint(len(content)), content))
 
@@ -104,12 +97,16 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-@lru_cache(maxsize=4096)
-def _rank(key: str) -> bytes:
+@lru_cache
+def _in_order(keys: tuple[str, ...]) -> list[str]:
     """protobuf sorts the keys of a map by their bytes, but "ab" before "a"; no UTF-8 byte reaches 255."""
-    return key.encode() + b"\xff"
+    return sorted(keys, key=lambda key: key.encode() + b"\xff")
 
 
-@lru_cache(maxsize=4096)
-def _key_field(key: str) -> bytes:
-    return _field(_FIRST, key.encode()) + _SECOND
+@lru_cache(maxsize=2**14)
+def _before_content(key: str, kind: bytes, is_packed: bool, size: int) -> bytes:
+    """Returns the bytes of a map entry that come before a content of this size."""
+    head = _FIRST + _varint(size) if is_packed and size else b""
+    feature = kind + _varint(len(head) + size) + head
+    start = _field(_FIRST, key.encode()) + _SECOND + _varint(len(feature) + size) + feature
+    return _FIRST + _varint(len(start) + size) + start

@@ -6,13 +6,14 @@ observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the d
 
 import zlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.decoding import floats, int64s, rows, strings
+from rl_datasets.rlds.decoding import StoredList, floats, int64s, rows, strings
 from rl_datasets.rlds.example import (
     Feature,
     bytes_feature,
@@ -57,14 +58,11 @@ def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
 
 def encode_episode(episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:
     """Returns the serialised tf.train.Example of one episode, exactly as TFDS would serialise it with sorted keys."""
-    zeros = bytes(episode.length)
     features: dict[str, Feature] = {
+        **_flags(episode.length, episode.is_terminal),
         "steps/action": _encode_array(episode.action),
         "steps/reward": float_feature(episode.reward),
         "steps/discount": float_feature(episode.discount),
-        "steps/is_first": flags_feature(b"\1" + zeros),
-        "steps/is_last": flags_feature(zeros + b"\1"),
-        "steps/is_terminal": flags_feature(zeros + bytes([episode.is_terminal])),
         "episode_id": bytes_feature([episode.episode_id.encode()]),
     }
     for name, array in named_leaves(episode.observation, "steps/observation"):
@@ -99,41 +97,43 @@ class StoredArray:
     """How the arrays of one feature come back from an Example. Raises HindcastError where they are not numeric or of no fixed shape."""
 
     def __init__(self, feature: Any, name: str) -> None:
+        self.key = name.encode()
         self.spec = array_spec(feature, name)
         self._feature = feature
         self._encoding = _encoding(feature)
         self._dtype = np.dtype(self.spec.dtype)
         self._row_bytes = int(np.prod(self.spec.shape)) * self._dtype.itemsize
 
-    def decode(self, stored: memoryview) -> np.ndarray:
-        """Returns [steps, ...] from a serialised Feature. Raises ValueError where its values make no whole number of steps."""
-        array = self._flat(stored)
+    def decode(self, record: bytes, stored: StoredList) -> np.ndarray:
+        """Returns [steps, ...] from a list in a record. Raises ValueError where its values make no whole number of steps."""
+        array = self._flat(record, stored)
         return array.astype(self._dtype, copy=False).reshape(-1, *self.spec.shape)
 
-    def _flat(self, stored: memoryview) -> np.ndarray:
+    def _flat(self, record: bytes, stored: StoredList) -> np.ndarray:
         if self._encoding == "none":
             if self._dtype.kind == "f":
-                return floats(stored)
-            return int64s(stored).view(np.uint64) if self.spec.dtype == "uint64" else int64s(stored)
+                return floats(record, stored)
+            return int64s(record, stored).view(np.uint64) if self.spec.dtype == "uint64" else int64s(record, stored)
         if self._encoding == "bytes":
-            return rows(stored, self._row_bytes).view(self._dtype)
+            return rows(record, stored, self._row_bytes).view(self._dtype)
         if self._encoding == "zlib":
-            return np.frombuffer(b"".join(zlib.decompress(value) for value in strings(stored)), self._dtype).copy()
-        return np.array([self._feature.decode_example(bytes(image)).numpy() for image in strings(stored)], self._dtype)
+            return np.frombuffer(b"".join(zlib.decompress(value) for value in strings(record, stored)), self._dtype).copy()
+        return np.array([self._feature.decode_example(image).numpy() for image in strings(record, stored)], self._dtype)
 
 
 class StoredColumn:
     """How one string or number an episode comes back from an Example."""
 
     def __init__(self, feature: Any, name: str) -> None:
+        self.key = name.encode()
         self._array = None if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
 
-    def decode(self, stored: memoryview) -> str | int | float:
+    def decode(self, record: bytes, stored: StoredList) -> str | int | float:
         """Raises ValueError where there is not exactly one value."""
         if self._array is None:
-            (text,) = strings(stored)
-            return str(text, "utf-8")
-        value: bool | int | float = self._array.decode(stored).item()
+            (text,) = strings(record, stored)
+            return text.decode()
+        value: bool | int | float = self._array.decode(record, stored).item()
         return int(value) if isinstance(value, bool) else value
 
 
@@ -158,6 +158,16 @@ def _nested_features(nest: Tree) -> Any:
     return {str(key): _nested_features(value) for key, value in items}
 
 
+@lru_cache(maxsize=256)
+def _flags(length: int, is_terminal: bool) -> dict[str, Feature]:
+    zeros = bytes(length)
+    return {
+        "steps/is_first": flags_feature(b"\1" + zeros),
+        "steps/is_last": flags_feature(zeros + b"\1"),
+        "steps/is_terminal": flags_feature(zeros + bytes([is_terminal])),
+    }
+
+
 def _array_feature(spec: ArraySpec) -> Any:
     encoding = "bytes" if spec.dtype == "uint8" and spec.shape else "none"
     return tfds.features.Tensor(shape=spec.shape, dtype=np.dtype(spec.dtype), encoding=encoding)
@@ -179,8 +189,13 @@ def _metadata_feature(kind: type) -> Any:
 
 def _encode_metadata(value: str | int | float) -> Feature:
     if isinstance(value, str):
-        return bytes_feature([value.encode()])
+        return _encode_word(value)
     return int_feature(value) if isinstance(value, int) else bytes_feature([np.float64(value).tobytes()])
+
+
+@lru_cache(maxsize=256)
+def _encode_word(value: str) -> Feature:
+    return bytes_feature([value.encode()])
 
 
 def _derived_nest(features: Any, name: str) -> Tree:

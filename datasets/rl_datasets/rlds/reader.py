@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import features as codec
-from rl_datasets.rlds.decoding import NotCanonical, decode_example
+from rl_datasets.rlds.decoding import LayoutReader, NotCanonical
 from rl_datasets.rlds.features import StoredArray, StoredColumn
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
@@ -98,12 +98,13 @@ class RldsReader:
 
         Keys that the data do not store are left out. Raises HindcastError, naming the file, on any damage.
         """
-        arrays = {key: StoredArray(self._steps[key], key) for key in keys if key in self._steps}
+        arrays = {key: StoredArray(self._steps[key], f"steps/{key}") for key in keys if key in self._steps}
         labels = {key: StoredColumn(self._columns[key], key) for key in columns}
+        layouts = LayoutReader()
         for shard in shards:
             for number, record in enumerate(_records(shard)):
                 try:
-                    yield _decode(record, arrays, labels)
+                    yield _decode(record, layouts, arrays, labels)
                 except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
                     raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
 
@@ -201,17 +202,19 @@ def _step_features(features: Any, path: Path) -> dict[str, Any]:
     return leaves
 
 
-def _decode(record: bytes, arrays: Mapping[str, StoredArray], columns: Mapping[str, StoredColumn]) -> tuple[Arrays, Metadata]:
+def _decode(
+    record: bytes, layouts: LayoutReader, arrays: Mapping[str, StoredArray], columns: Mapping[str, StoredColumn]
+) -> tuple[Arrays, Metadata]:
     """Returns the arrays of the steps and the metadata. Raises ValueError, KeyError or DecodeError where they are not there."""
     try:
-        features = decode_example(record)
-        steps = {key: array.decode(features[f"steps/{key}"]) for key, array in arrays.items()}
-        metadata = {key: column.decode(features[key]) for key, column in columns.items()}
+        layout = layouts.read(record)
+        steps = {key: array.decode(record, layout[array.key]) for key, array in arrays.items()}
+        metadata = {key: column.decode(record, layout[column.key]) for key, column in columns.items()}
     except NotCanonical:
         canonical = tf.train.Example.FromString(record).SerializeToString(deterministic=True)
         if canonical == record:
             raise
-        return _decode(canonical, arrays, columns)
+        return _decode(canonical, layouts, arrays, columns)
     lengths = {key: len(array) for key, array in steps.items()}
     if len(set(lengths.values())) > 1 or not all(lengths.values()):
         raise ValueError(f"its arrays have {lengths} steps")
