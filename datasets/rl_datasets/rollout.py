@@ -1,7 +1,7 @@
-"""Environment and policy to Episode: the only place that aligns observations, actions and rewards.
+"""Environment and policy to recorded episodes, which `recording.aligned` makes arrays of.
 
 An episode is a function of the environment, the seed that it was reset with, and the actions. A plain loop over one
-environment (`run_episode`) and a vector environment in any of Gymnasium's three autoreset modes (`vector_episodes`) give
+environment (`record_episode`) and a vector environment in any of Gymnasium's three autoreset modes (`record_episodes`) give
 the same rows: no reset's observation passes for a step's, no action that the environment ignored is stored, and the last
 observation is that of the episode's end, not of the next one's start.
 """
@@ -62,13 +62,8 @@ def record_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: in
     core, limit = _unguarded(env)
     observation, info = core.reset(seed=seed)
     recording = Recording(spec, index, observation)
-    copy, keep, observations, actions, rewards = (
-        recording.copy,
-        recording.keep,
-        recording.observations,
-        recording.actions,
-        recording.rewards,
-    )
+    copy, keep = recording.copy, recording.keep
+    observations, actions, rewards = recording.observations, recording.actions, recording.rewards
     terminated = False
     for _ in itertools.repeat(None) if limit is None else itertools.repeat(None, limit):
         action = act(observation)
@@ -82,44 +77,6 @@ def record_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: in
     return recording
 
 
-def vector_episodes(
-    make_env: MakeEnv,
-    act: BatchAct,
-    spec: EnvSpec,
-    *,
-    seeds: Sequence[int],
-    num_envs: int,
-    first_index: int = 0,
-    policy: Callable[[int], str] = lambda _: "evaluated",
-    autoreset: AutoresetMode | str = AutoresetMode.DISABLED,
-    on_lost: Callable[[Lost], None] | None = None,
-) -> Iterator[tuple[int, Episode]]:
-    """Yields (index, episode) as episodes end: exactly one for each seed, whatever their lengths.
-
-    Episode `first_index + i` starts from seeds[i]; its id, its metadata and what `run_episode` would give are the same. A free
-    environment takes the next episode (with autoreset, the next of those dealt to it beforehand). `act` gets N observations
-    and the index of the episode that each row belongs to, -1 where the row is of none and its action is ignored.
-    N = min(num_envs, len(seeds)) never changes. `policy` names the policy of an episode for its metadata.
-
-    With `on_lost`, an environment that raises loses its episode only: that is reported there, and the environment made anew.
-    Without, the exception passes through. The environments are closed in the end.
-    """
-    recordings = record_episodes(
-        make_env,
-        act,
-        spec,
-        seeds=seeds,
-        num_envs=num_envs,
-        first_index=first_index,
-        policy=policy,
-        autoreset=autoreset,
-        on_lost=on_lost,
-    )
-    for recording in recordings:
-        (episode,) = unpack(aligned(spec, [recording]))
-        yield recording.index, episode
-
-
 def record_episodes(
     make_env: MakeEnv,
     act: BatchAct,
@@ -127,12 +84,21 @@ def record_episodes(
     *,
     seeds: Sequence[int],
     num_envs: int,
-    first_index: int,
-    policy: Callable[[int], str],
-    autoreset: AutoresetMode | str,
-    on_lost: Callable[[Lost], None] | None,
+    first_index: int = 0,
+    policy: Callable[[int], str] = lambda _: "",
+    autoreset: AutoresetMode | str = AutoresetMode.DISABLED,
+    on_lost: Callable[[Lost], None] | None = None,
 ) -> Iterator[Recording]:
-    """What `vector_episodes` does, with the rows as they came."""
+    """Runs a vector environment and yields episodes as they end: exactly one for each seed, whatever their lengths.
+
+    Episode `first_index + i` starts from seeds[i] and has the rows and metadata that `record_episode` would give. A free
+    environment takes the next episode (with autoreset, the next of those dealt to it beforehand). `act` gets N observations
+    and the index of the episode that each row belongs to, -1 where the row is of none and its action is ignored.
+    N = min(num_envs, len(seeds)) never changes. `policy` names the policy of an episode for its metadata.
+
+    With `on_lost`, an environment that raises loses its episode only: that is reported there, and the environment made anew.
+    Without, the exception passes through. The environments are closed in the end.
+    """
     mode = AutoresetMode(autoreset)
     count = min(num_envs, len(seeds))
     episodes = list(enumerate(seeds, first_index))

@@ -11,8 +11,8 @@ from gymnasium.vector import AutoresetMode
 
 from rl_datasets.environments import env_spec
 from rl_datasets.errors import HindcastError
-from rl_datasets.recording import truncate
-from rl_datasets.rollout import Lost, episode_seed, run_episode, vector_episodes
+from rl_datasets.recording import aligned, truncate, unpack
+from rl_datasets.rollout import Lost, episode_seed, record_episodes, run_episode
 from rl_datasets.schema import EnvSpec, Episode, validate_episode
 
 ACTIONS = spaces.Discrete(1000)
@@ -77,6 +77,13 @@ def act_batch(observation: np.ndarray, episode: np.ndarray) -> np.ndarray:
     return np.array([action_of(*row) if index >= 0 else 999 for row, index in zip(observation, episode, strict=True)])
 
 
+def vectorised(make: Callable[[], gym.Env[Any, Any]], act: Any, **options: Any) -> dict[int, Episode]:
+    """Episodes by index, in the order in which they ended."""
+    spec = spec_of(make)
+    recordings = list(record_episodes(make, act, spec, policy=lambda _: "evaluated", **options))
+    return dict(zip((recording.index for recording in recordings), unpack(aligned(spec, recordings)), strict=True))
+
+
 def plain(seeds: list[int]) -> dict[int, Episode]:
     spec = spec_of(Counting)
     return {i: run_episode(Counting(), act, spec, index=i, seed=seed, policy="evaluated") for i, seed in enumerate(seeds)}
@@ -106,7 +113,7 @@ SEEDS = [14, 11, 11, 13, 12, 25, 31, 14, 22, 19, 11]  # lengths 1 to 9, terminal
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("num_envs", [1, 2, 3, 20])
 def test_a_vector_environment_gives_the_rows_of_a_plain_loop(mode: AutoresetMode, num_envs: int) -> None:
-    found = dict(vector_episodes(Counting, act_batch, spec_of(Counting), seeds=SEEDS, num_envs=num_envs, autoreset=mode))
+    found = vectorised(Counting, act_batch, seeds=SEEDS, num_envs=num_envs, autoreset=mode)
     expected = plain(SEEDS)
     assert sorted(found) == sorted(expected)
     for index, episode in expected.items():
@@ -121,7 +128,7 @@ def test_nested_observations_keep_their_nest_and_end(mode: AutoresetMode) -> Non
         seed, step = observation["pair"]
         return act_batch(np.column_stack([seed[:, 0], step]), episode)
 
-    found = dict(vector_episodes(Nested, act_nested, spec, seeds=SEEDS, num_envs=3, autoreset=mode))
+    found = vectorised(Nested, act_nested, seeds=SEEDS, num_envs=3, autoreset=mode)
     for index, expected in plain(SEEDS).items():
         episode = found[index]
         validate_episode(episode, spec)
@@ -135,11 +142,7 @@ def test_nested_observations_keep_their_nest_and_end(mode: AutoresetMode) -> Non
 def test_an_exception_loses_its_episode_only(mode: AutoresetMode) -> None:
     seeds = [66, 14, 77, 11, 12, 66, 77, 13]
     lost: list[Lost] = []
-    found = dict(
-        vector_episodes(
-            Counting, act_batch, spec_of(Counting), seeds=seeds, num_envs=2, autoreset=mode, on_lost=lost.append, first_index=10
-        )
-    )
+    found = vectorised(Counting, act_batch, seeds=seeds, num_envs=2, autoreset=mode, on_lost=lost.append, first_index=10)
     survivors = [1, 3, 4, 7]
     assert sorted(found) == [10 + i for i in survivors]
     for i, expected in plain([seeds[i] for i in survivors]).items():
@@ -154,12 +157,12 @@ def test_an_exception_loses_its_episode_only(mode: AutoresetMode) -> None:
 
 def test_without_a_listener_an_exception_passes() -> None:
     with pytest.raises(RuntimeError, match="crashed"):
-        dict(vector_episodes(Counting, act_batch, spec_of(Counting), seeds=[14, 77], num_envs=2))
+        vectorised(Counting, act_batch, seeds=[14, 77], num_envs=2)
 
 
 def test_short_episodes_do_not_count_more_often() -> None:
     """With two environments and lengths 9, 1, 1, 1, 1, the second takes all the short ones while the first is still busy."""
-    order = [index for index, _ in vector_episodes(Counting, act_batch, spec_of(Counting), seeds=[19, 11, 21, 31, 41], num_envs=2)]
+    order = list(vectorised(Counting, act_batch, seeds=[19, 11, 21, 31, 41], num_envs=2))
     assert order == [1, 2, 3, 4, 0]
 
 
