@@ -7,6 +7,7 @@ import hashlib
 import json
 import numbers
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,7 +22,7 @@ def content_key(episode: Episode) -> str:
     content = hashlib.sha256()
     leaves = named_leaves(episode.observation, "observation")
     for name, array in (*leaves, ("action", episode.action), ("reward", episode.reward), ("discount", episode.discount)):
-        content.update(f"{name}|{array.dtype.str}|{array.shape}|".replace(">", "<").encode())
+        content.update(_header(name, array.dtype, array.shape))
         content.update(_bytes(array))
     content.update(b"terminal" if episode.is_terminal else b"truncated")
     return content.hexdigest()
@@ -60,8 +61,13 @@ def combined_digest(splits: Mapping[str, str]) -> str:
     return hashlib.sha256(_to_json(dict(splits)).encode()).hexdigest()
 
 
+@lru_cache(maxsize=2**14)
+def _header(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    return f"{name}|{dtype.str}|{shape}|".replace(">", "<").encode()
+
+
 def _bytes(array: np.ndarray) -> memoryview | bytes:
-    if array.dtype.str[0] == ">":
+    if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("<"))
     return array.data if array.flags.c_contiguous else array.tobytes()
 

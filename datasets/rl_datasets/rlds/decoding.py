@@ -7,10 +7,10 @@ any other, which the caller brings to that form with protobuf itself.
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing
 
 _FIRST, _SECOND = 0x0A, 0x12  # tags of fields 1 and 2, length-delimited
 _BYTES, _FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
-_SHORT = 32  # bytes
 
 
 class NotCanonical(ValueError):  # noqa: N818  (no error: another form of the same message)
@@ -37,12 +37,20 @@ class LayoutReader:
     def read(self, record: bytes) -> Layout:
         """Raises NotCanonical."""
         known = self._known.get(len(record))
-        if known and all(record[start:end] == between for start, end, between in known[1]):
+        if known and _holds(known[1], record):
             return known[0]
         layout = read_layout(record)
         edges = [0, *(edge for stored in layout.values() for edge in (stored.start, stored.end)), len(record)]
         self._known[len(record)] = layout, [(start, end, record[start:end]) for start, end in zip(edges[::2], edges[1::2], strict=True)]
         return layout
+
+
+def _holds(between: list[tuple[int, int, bytes]], record: bytes) -> bool:
+    """Whether a record has the same bytes between its lists."""
+    for start, end, content in between:  # noqa: SIM110  (all() takes twice the time)
+        if record[start:end] != content:
+            return False
+    return True
 
 
 def read_layout(record: bytes) -> Layout:
@@ -79,8 +87,15 @@ def floats(record: bytes, stored: StoredList) -> np.ndarray:
     return np.frombuffer(record, "<f4", size, stored.start).copy()  # where they lie they are not aligned
 
 
-def int64s(record: bytes, stored: StoredList) -> np.ndarray:
-    return decode_varints(record[stored.start : stored.end] if stored.kind == _INT64S else b"")
+def int64s(record: bytes, stored: StoredList, dtype: np.typing.DTypeLike = np.int64) -> np.ndarray:
+    """Returns integers of 64 bits as this dtype; uint64 takes them bit for bit."""
+    return decode_varints(record[stored.start : stored.end] if stored.kind == _INT64S else b"", dtype)
+
+
+def integer(record: bytes, stored: StoredList) -> int:
+    """Returns the one value of an int64 list. Raises ValueError where there is not exactly one."""
+    (value,) = _integers(record[stored.start : stored.end] if stored.kind == _INT64S else b"")
+    return value - 2**64 if value >= 2**63 else value
 
 
 def strings(record: bytes, stored: StoredList) -> list[bytes]:
@@ -104,22 +119,21 @@ def rows(record: bytes, stored: StoredList, size: int) -> np.ndarray:
     return table[:, head:].copy()
 
 
-def decode_varints(encoded: bytes) -> np.ndarray:
-    """Returns the int64 values of concatenated varints."""
+def decode_varints(encoded: bytes, dtype: np.typing.DTypeLike = np.int64) -> np.ndarray:
+    """Returns the values of concatenated varints."""
     if encoded.isascii():  # each below 128, one byte
-        return np.frombuffer(encoded, np.uint8).astype(np.int64)
-    if len(encoded) <= _SHORT:
-        return np.array(_integers(encoded), np.uint64).view(np.int64)
+        return np.frombuffer(encoded, np.uint8).astype(dtype)
     content = np.frombuffer(encoded, np.uint8)
     last = np.flatnonzero(content < 128)
     first = np.concatenate([[0], last[:-1] + 1])
     place = np.arange(len(content)) - np.repeat(first, last - first + 1)
     groups = (content & 127).astype(np.uint64) << (7 * place).astype(np.uint64)
-    return np.add.reduceat(groups, first).view(np.int64)
+    values: np.ndarray = np.add.reduceat(groups, first).view(np.int64)
+    return values.astype(dtype, copy=False)
 
 
 def _integers(encoded: bytes) -> list[int]:
-    """The plain way, faster for a few values."""
+    """Returns the values of concatenated varints as they are, unsigned."""
     values, value, shift = [], 0, 0
     for byte in encoded:
         value |= (byte & 127) << shift

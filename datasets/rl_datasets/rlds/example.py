@@ -14,6 +14,7 @@ import numpy as np
 _FIRST = b"\x0a"  # field 1, length-delimited: Example.features, Features.feature, a map entry's key, <kind>List.value, Feature.bytes_list
 _SECOND = b"\x12"  # field 2: a map entry's value, Feature.float_list
 _THIRD = b"\x1a"  # field 3: Feature.int64_list
+_SHORT = 256  # values
 
 
 class Feature(NamedTuple):
@@ -71,6 +72,13 @@ def rows_feature(array: np.ndarray) -> Feature:
 
 def encode_varints(array: np.ndarray) -> bytes:
     """Returns the concatenated varints of an array of booleans or integers; a negative number takes ten bytes."""
+    if array.size <= _SHORT:
+        try:
+            small = bytes(array.ravel().tolist())
+        except ValueError:  # not all are in range(256)
+            small = b"\xff"
+        if small.isascii():  # each below 128, one byte
+            return small
     values = array.astype(np.int64, copy=False).reshape(-1).view(np.uint64)
     if not values.size or values.max() < 128:
         return values.astype(np.uint8).tobytes()

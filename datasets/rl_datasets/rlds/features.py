@@ -13,7 +13,7 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.decoding import StoredList, floats, int64s, rows, strings
+from rl_datasets.rlds.decoding import StoredList, floats, int64s, integer, rows, strings
 from rl_datasets.rlds.example import (
     Feature,
     bytes_feature,
@@ -107,13 +107,15 @@ class StoredArray:
     def decode(self, record: bytes, stored: StoredList) -> np.ndarray:
         """Returns [steps, ...] from a list in a record. Raises ValueError where its values make no whole number of steps."""
         array = self._flat(record, stored)
-        return array.astype(self._dtype, copy=False).reshape(-1, *self.spec.shape)
+        if array.dtype != self._dtype:
+            array = array.astype(self._dtype)
+        return array.reshape(-1, *self.spec.shape) if self.spec.shape else array
 
     def _flat(self, record: bytes, stored: StoredList) -> np.ndarray:
         if self._encoding == "none":
             if self._dtype.kind == "f":
                 return floats(record, stored)
-            return int64s(record, stored).view(np.uint64) if self.spec.dtype == "uint64" else int64s(record, stored)
+            return int64s(record, stored, self._dtype)
         if self._encoding == "bytes":
             return rows(record, stored, self._row_bytes).view(self._dtype)
         if self._encoding == "zlib":
@@ -127,9 +129,12 @@ class StoredColumn:
     def __init__(self, feature: Any, name: str) -> None:
         self.key = name.encode()
         self._array = None if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
+        self._is_integer = self._array is not None and self._array.spec.dtype == "int64" and _encoding(feature) == "none"
 
     def decode(self, record: bytes, stored: StoredList) -> str | int | float:
         """Raises ValueError where there is not exactly one value."""
+        if self._is_integer:
+            return integer(record, stored)
         if self._array is None:
             (text,) = strings(record, stored)
             return text.decode()
