@@ -31,7 +31,7 @@ class Plan:
 
     steps: tuple[int, ...]  # of each shard
     transitions: tuple[int, ...]  # of each shard
-    window_steps: int  # the most steps of a window; a single window where all shards fit twice over is the caller's choice
+    window_steps: int  # the most of a window; no shard has more
     batch_size: int
 
     @property

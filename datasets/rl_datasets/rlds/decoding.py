@@ -11,6 +11,7 @@ import numpy.typing
 
 _FIRST, _SECOND = 0x0A, 0x12  # tags of fields 1 and 2, length-delimited
 _BYTES, _FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
+_LAYOUTS = 4096  # remembered at most; some kilobytes each
 
 
 class NotCanonical(ValueError):  # noqa: N818  (no error: another form of the same message)
@@ -40,6 +41,8 @@ class LayoutReader:
         if known and _holds(known[1], record):
             return known[0]
         layout = read_layout(record)
+        if len(self._known) >= _LAYOUTS:
+            self._known.clear()
         edges = [0, *(edge for stored in layout.values() for edge in (stored.start, stored.end)), len(record)]
         self._known[len(record)] = layout, [(start, end, record[start:end]) for start, end in zip(edges[::2], edges[1::2], strict=True)]
         return layout

@@ -163,7 +163,7 @@ def _nested_features(nest: Tree) -> Any:
     return {str(key): _nested_features(value) for key, value in items}
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=128)
 def _flags(length: int, is_terminal: bool) -> dict[str, Feature]:
     zeros = bytes(length)
     return {

@@ -104,9 +104,10 @@ class RldsReader:
         for shard in shards:
             for number, record in enumerate(_records(shard)):
                 try:
-                    yield _decode(record, layouts, arrays, labels)
+                    decoded = _decode(record, layouts, arrays, labels)
                 except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
                     raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
+                yield decoded
 
     def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True) -> Iterator[StoredEpisode]:
         """Yields the episodes of some files in order, as they are stored."""
