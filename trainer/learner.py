@@ -29,7 +29,7 @@ class LearnerParams(BaseModel):
     hidden_sizes: tuple[int, ...] = Field((256, 256), min_length=1)
     learning_rate: float = Field(3e-4, gt=0)
     max_grad_norm: float | None = Field(None, gt=0)
-    normalize_observations: bool = True
+    normalize_observations: Literal["none", "standardize", "whiten"] = "standardize"  # by the train split; see trainer/preprocessing.py
     reward_scale: float = 1.0
     reward_shift: float = 0.0
     reward_scaling: Literal["none", "return_range"] = "none"  # D4RL's 1000 / (max - min episode return) of the train split

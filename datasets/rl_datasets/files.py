@@ -56,7 +56,7 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError as error:
         raise HindcastError(f"{path} is missing. Run the stage that makes it: 'dvc repro' runs all that are needed.") from error
     except ValueError as error:
-        raise HindcastError(f"{path} is not valid JSON ({error}). Restore it with 'dvc checkout' or rebuild it with 'dvc repro'.") from error
+        raise HindcastError(f"{path} is not valid JSON ({error}). Restore it with 'dvc checkout', or rebuild it.") from error
 
 
 def _remove(path: Path) -> None:

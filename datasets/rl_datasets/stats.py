@@ -5,6 +5,7 @@ Float64 throughout: the two-pass moments of a block of episodes, joined by the p
 episodes and their order alone.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,9 +14,10 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import EnvSpec, Episode, named_leaves
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
 
 FILE_NAME = "stats.json"
+MAX_COVARIANCE = 128  # columns; a wider array, an image say, has no covariance in stats.json
 BLOCK = 1 << 20  # numbers gathered before they are reduced; a bound on memory, and part of the result's last digit
 
 
@@ -27,6 +29,7 @@ class Moments(NamedTuple):
     squares: np.ndarray  # the sum of squared deviations from the mean
     minimum: np.ndarray
     maximum: np.ndarray
+    products: np.ndarray | None = None  # [D, D], the sums of products of two columns' deviations; None where not asked for
 
     @property
     def std(self) -> np.ndarray:
@@ -34,13 +37,18 @@ class Moments(NamedTuple):
         return np.sqrt(self.squares / self.rows)
 
 
-def moments(rows: np.ndarray) -> Moments:
-    """Returns the moments of rows [N, D], N >= 1. A column that isn't finite gives one that isn't, without a warning."""
+def moments(rows: np.ndarray, products: bool = False) -> Moments:
+    """Returns the moments of rows [N, D], N >= 1, with products if asked for.
+
+    A column that isn't finite gives moments that aren't, without a warning.
+    """
     columns = np.ascontiguousarray(rows.T, np.float64)  # NumPy sums pairwise, and fast, only along memory
     with np.errstate(invalid="ignore", over="ignore"):
         mean = columns.mean(axis=1)
-        squares = ((columns - mean[:, None]) ** 2).sum(axis=1)
-        return Moments(len(rows), mean, squares, columns.min(axis=1), columns.max(axis=1))
+        deviations = columns - mean[:, None]
+        squares = (deviations**2).sum(axis=1)
+        joint = deviations @ deviations.T if products else None
+        return Moments(len(rows), mean, squares, columns.min(axis=1), columns.max(axis=1), joint)
 
 
 def merge(a: Moments, b: Moments) -> Moments:
@@ -50,13 +58,17 @@ def merge(a: Moments, b: Moments) -> Moments:
         delta = b.mean - a.mean
         mean = a.mean + delta * (b.rows / count)
         squares = a.squares + b.squares + delta**2 * (a.rows * b.rows / count)
-    return Moments(count, mean, squares, np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum))
+        joint = None
+        if a.products is not None and b.products is not None:
+            joint = a.products + b.products + np.outer(delta, delta) * (a.rows * b.rows / count)
+    return Moments(count, mean, squares, np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum), joint)
 
 
 class RunningMoments:
     """The moments of all rows added so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, products: bool = False) -> None:
+        self._products = products
         self._total: Moments | None = None
         self._block: list[np.ndarray] = []
         self._size = 0
@@ -75,7 +87,7 @@ class RunningMoments:
 
     def _reduce(self) -> None:
         if self._size:
-            block = moments(np.concatenate(self._block))
+            block = moments(np.concatenate(self._block), self._products)
             self._total = block if self._total is None else merge(self._total, block)
         self._block, self._size = [], 0
 
@@ -92,7 +104,7 @@ class Statistics:
     transitions: int
 
     def to_json(self) -> dict[str, Any]:
-        """Returns `stats.json`: mean and std of each column, in C order.
+        """Returns `stats.json`: mean and std of each column, in C order, and the covariance of observations of few columns.
 
         A column that never varies has mean 0 and std 1, so that normalising leaves it as it is, and is listed in `constant`.
         Raises HindcastError where a number is not finite.
@@ -114,7 +126,7 @@ class RunningStatistics:
 
     def __init__(self, spec: EnvSpec) -> None:
         leaves = named_leaves(spec.observation, "observation")
-        self._leaves = [RunningMoments() if _is_float(leaf.dtype) else None for _, leaf in leaves]
+        self._leaves = [RunningMoments(products=_is_narrow(leaf)) if _is_float(leaf.dtype) else None for _, leaf in leaves]
         self._names = [name for name, _ in leaves]
         self._action = {"action": RunningMoments()} if _is_float(spec.action.dtype) else {}
         self._reward, self._return = RunningMoments(), RunningMoments()
@@ -152,15 +164,23 @@ def _is_float(dtype: str) -> bool:
     return bool(np.issubdtype(dtype, np.floating))
 
 
+def _is_narrow(leaf: ArraySpec) -> bool:
+    return math.prod(leaf.shape) <= MAX_COVARIANCE
+
+
 def _results(running: dict[str, RunningMoments]) -> dict[str, Moments]:
     return {name: result for name, moments in running.items() if (result := moments.result()) is not None}
 
 
-def _normaliser(m: Moments, name: str) -> dict[str, list[float]]:
+def _normaliser(m: Moments, name: str) -> dict[str, list[Any]]:
     constant = m.minimum == m.maximum
     mean, std = np.where(constant, 0.0, m.mean), np.where(constant, 1.0, m.std)
     _require_finite(name, m.minimum, m.maximum, mean, std)
-    return {"mean": mean.tolist(), "std": std.tolist()}
+    values = {"mean": mean.tolist(), "std": std.tolist()}
+    if m.products is not None:
+        varies = np.outer(~constant, ~constant)
+        values["covariance"] = np.where(varies, m.products / m.rows, np.diag(constant.astype(np.float64))).tolist()
+    return values
 
 
 def _scalar(m: Moments, name: str) -> dict[str, float]:

@@ -59,6 +59,9 @@ def test_statistics_equal_numpy_on_all_rows(monkeypatch, block):
     assert found["constant"] == {"observation/joint": [2]}
     np.testing.assert_allclose(found["observation"]["observation/joint"]["mean"], mean, rtol=1e-12)
     np.testing.assert_allclose(found["observation"]["observation/joint"]["std"], std, rtol=1e-12)
+    covariance = np.cov(joint.T, bias=True)
+    covariance[2], covariance[:, 2], covariance[2, 2] = 0, 0, 1
+    np.testing.assert_allclose(found["observation"]["observation/joint"]["covariance"], covariance, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(found["observation"]["observation/tip/0"]["mean"], [tip.mean()], rtol=1e-12)
     np.testing.assert_allclose(found["action"]["action"]["std"], action.std(0), rtol=1e-12)
     for name, values in (("reward", reward), ("episode_return", returns)):
@@ -76,6 +79,13 @@ def test_categories_and_images_have_no_mean():
     assert (found["observation"], found["action"], found["constant"]) == ({}, {}, {})
     assert found["reward"] == {"mean": 1.5, "std": 0.5, "minimum": 1.0, "maximum": 2.0}
     assert found["episode_return"] == {"mean": 3.0, "std": 0.0, "minimum": 3.0, "maximum": 3.0}
+
+
+def test_a_wide_array_has_no_covariance():
+    width = stats.MAX_COVARIANCE + 1
+    spec = EnvSpec("Toy-v2", observation=ArraySpec((width,), "float32"), action=ArraySpec((), "int64", num_values=2))
+    toy = Episode("a", np.ones((2, width), np.float32), np.zeros(2, np.int64), np.float32([1, 0]), np.float32([1, 0]), False)
+    assert set(statistics([toy], spec).to_json()["observation"]["observation"]) == {"mean", "std"}
 
 
 def test_no_episodes_have_no_statistics():

@@ -63,7 +63,7 @@ def feed(start: int) -> Iterator[Superbatch]:
 
 def main(folder: Path) -> None:
     module: Any = load_learner("bc")
-    params = module.Params(hidden_sizes=(16,), normalize_observations=False)
+    params = module.Params(hidden_sizes=(16,), normalize_observations="none")
     preprocessor = make_preprocessor(params, SPEC, {})
     learner = module.Learner(params, SPEC, PLAN.updates)
     checkpoints = Told(folder / "checkpoints", "fingerprint of this run")

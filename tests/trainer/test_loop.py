@@ -196,7 +196,7 @@ observation, ones = rng.normal(size=(*lead, 17)).astype(np.float32), np.ones(lea
 transition = Transition(observation, np.tanh(observation[..., :6]), observation[..., 0], ones, observation[..., ::-1].copy())
 superbatch = namedtuple("Superbatch", "transition index")(transition, np.zeros(lead, np.int64))
 module = load_learner("iql")
-params = module.Params(normalize_observations=False)
+params = module.Params(normalize_observations="none")
 learner, preprocessor = module.Learner(params, spec, 200), make_preprocessor(params, spec, {})
 fit(learner, preprocessor, lambda start: itertools.repeat(superbatch), Plan((0, 1, 2, 3, 4), 200, 100))
 """

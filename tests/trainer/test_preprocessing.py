@@ -54,6 +54,39 @@ def test_touches_only_float_leaves_of_a_nest() -> None:
     np.testing.assert_array_equal(moved["place"][1], [[[0, 0]], [[2, 1]], [[-2, -1]]])
 
 
+def whitened(rows: np.ndarray) -> tuple[Preprocessor, np.ndarray]:
+    """The preprocessor from the statistics of rows [N, 2], and what it makes of them."""
+    entry = {"mean": rows.mean(0).tolist(), "std": rows.std(0).tolist(), "covariance": np.cov(rows.T, bias=True).tolist()}
+    preprocessor = make_preprocessor(LearnerParams(normalize_observations="whiten"), FLAT, {"observation": {"observation": entry}})
+    return preprocessor, np.asarray(preprocessor.observation(rows.astype(np.float32)))
+
+
+def test_whitening_removes_correlation_and_keeps_the_columns_nearest() -> None:
+    common, own = np.random.default_rng(0).normal(size=(2, 500, 2))
+    rows = np.stack([3 * common[:, 0] + own[:, 0] + 7, -2 * common[:, 0] + own[:, 1]], axis=1)
+    preprocessor, found = whitened(rows)
+    np.testing.assert_allclose(np.cov(found.T, bias=True), np.eye(2), atol=1e-4)
+    correlation = np.corrcoef(rows.T)
+    matrix = np.asarray(preprocessor.whitening[0])
+    np.testing.assert_allclose(matrix @ matrix @ correlation, np.eye(2), atol=1e-5)  # the inverse root, and the symmetric one
+    np.testing.assert_allclose(matrix, matrix.T, atol=1e-7)
+    np.testing.assert_array_equal(np.asarray(preprocessor.observation(np.float32(rows[None])))[0], found)
+    restored = Preprocessor.from_json(json.loads(json.dumps(preprocessor.to_json(FLAT))), FLAT)
+    np.testing.assert_array_equal(restored.whitening[0], matrix)
+
+
+def test_whitening_magnifies_no_direction_without_bound() -> None:
+    column = np.linspace(-1, 1, 50)
+    preprocessor, found = whitened(np.stack([column, 2 * column + 1], axis=1))
+    assert np.abs(np.linalg.eigvalsh(np.asarray(preprocessor.whitening[0]))).max() <= 1001**0.5
+    assert np.isfinite(found).all()
+
+
+def test_whitening_says_what_it_lacks() -> None:
+    with pytest.raises(HindcastError, match=r"needs the covariance of 'observation'.*Use standardize"):
+        make_preprocessor(LearnerParams(normalize_observations="whiten"), FLAT, STATISTICS)
+
+
 def test_takes_any_number_of_leading_axes() -> None:
     preprocessor = make_preprocessor(LearnerParams(), FLAT, STATISTICS)
     observation = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
@@ -76,14 +109,14 @@ def test_transforms_rewards(params: dict[str, float], expected: list[float]) -> 
 
 
 def test_asked_not_to_normalise_needs_no_statistics() -> None:
-    preprocessor = make_preprocessor(LearnerParams(normalize_observations=False), FLAT, {})
+    preprocessor = make_preprocessor(LearnerParams(normalize_observations="none"), FLAT, {})
     np.testing.assert_array_equal(preprocessor.observation(transition().observation), transition().observation)
 
 
 @given(mean=st.lists(float32, min_size=2, max_size=2), std=st.floats(2.0**-100, 2.0**100, width=32), scale=float32, shift=float32)
 def test_json_restores_every_bit(mean: list[float], std: float, scale: float, shift: float) -> None:
     pair = (np.float32(mean).reshape(1, 2), np.full((1, 2), std, np.float32))
-    before = Preprocessor((None, None, pair[0]), (None, None, pair[1]), np.float32(scale), np.float32(shift))
+    before = Preprocessor((None, None, pair[0]), (None, None, pair[1]), (None, None, None), np.float32(scale), np.float32(shift))
     after = Preprocessor.from_json(json.loads(json.dumps(before.to_json(NESTED))), NESTED)
     assert jax.tree.structure(after) == jax.tree.structure(before)
     for left, right in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
@@ -95,7 +128,7 @@ def test_json_restores_every_bit(mean: list[float], std: float, scale: float, sh
     [
         ({}, r"no statistics of 'observation' \(it has: none\)"),
         ({"observation": {"mean": [0.0], "std": [1.0]}}, "1 means and 1 deviations, but the spec has 2 elements"),
-        ({"observation": {"mean": [0.0, 1.0], "std": [1.0, 0.0]}}, "not usable.*std \\[1.0, 0.0\\].*normalize_observations: false"),
+        ({"observation": {"mean": [0.0, 1.0], "std": [1.0, 0.0]}}, "not usable.*std \\[1.0, 0.0\\].*normalize_observations: none"),
         ({"observation": {"mean": [0.0, float("nan")], "std": [1.0, 1.0]}}, "not usable: means must be finite"),
     ],
 )
