@@ -13,7 +13,10 @@ from rl_datasets.schema import ArraySpec, EnvSpec, Transition, Tree, named_leave
 
 
 class OptimizerParams(NamedTuple):
-    """AdamW (Adam where the weight decay is zero), with a cosine decay to zero over `updates` where `decay`, and gradients clipped to a global norm where given."""
+    """AdamW (Adam where the weight decay is zero), decaying by a cosine to zero over `updates` where `decay` says so.
+
+    Gradients are clipped to the global norm `max_grad_norm`, where there is one.
+    """
 
     learning_rate: float
     decay: bool

@@ -104,8 +104,9 @@ def test_claims_a_kind_of_action_and_says_why_not_otherwise(algorithm: str) -> N
     for action in ACTIONS.values():
         try:
             learner = module.Learner(module.Params(), EnvSpec("Toy-v0", FLAT, action), 100)
-        except HindcastError as error:
-            assert "Toy-v0" in str(error)
+        except HindcastError:
+            with pytest.raises(HindcastError, match="Toy-v0"):
+                module.Learner(module.Params(), EnvSpec("Toy-v0", FLAT, action), 100)
             continue
         claimed += 1
         assert learner == module.Learner(module.Params(), EnvSpec("Toy-v0", FLAT, action), 100)
