@@ -15,7 +15,7 @@ from jax import Array
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, Tree
-from trainer.networks import CategoricalNetwork, GaussianNetwork, Inputs, action_size, default_float
+from trainer.networks import CategoricalNetwork, GaussianNetwork, action_size, default_float, leaf_specs
 
 LOG_2 = math.log(2.0)
 EDGE = 1e-5  # a squashed action this near its bound has no finite log-density in float32
@@ -163,10 +163,11 @@ class Gaussian(Policy):
 
 
 def make_policy(
-    inputs: Inputs, action: ArraySpec, hidden_sizes: tuple[int, ...], log_std_range: tuple[float, float], squash_mean: bool, dropout: float
+    spec: EnvSpec, hidden_sizes: tuple[int, ...], log_std_range: tuple[float, float], squash_mean: bool, dropout: float
 ) -> Policy:
-    """The policy of IQL and BC for an action's spec; a mean is squashed only where the action has bounds."""
+    """The policy of IQL and BC for the spec's action; a mean is squashed only where the action has bounds."""
+    leaves, action = leaf_specs(spec.observation), spec.action
     if action.num_values is not None:
-        return Categorical(CategoricalNetwork(inputs, hidden_sizes, action.num_values, dropout), action)
+        return Categorical(CategoricalNetwork(leaves, hidden_sizes, action.num_values, dropout), action)
     squash = squash_mean and action.is_bounded
-    return Gaussian(GaussianNetwork(inputs, hidden_sizes, action_size(action), log_std_range, squash, dropout), action)
+    return Gaussian(GaussianNetwork(leaves, hidden_sizes, action_size(action), log_std_range, squash, dropout), action)

@@ -7,7 +7,7 @@ Parameters and arithmetic use JAX's default float: float32, or float64 under `ja
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import flax.linen as nn
 import jax
@@ -21,19 +21,9 @@ hidden_init = nn.initializers.he_uniform()  # for ReLU
 output_init = nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
 
 
-class Inputs(NamedTuple):
-    """What `Encoder` reads: the leaves of an observation's spec in JAX's order, and where its floats are clipped, if at all.
-
-    A clip of 3 says that a state three deviations out is as good as any beyond: data that never went there teach nothing of
-    it, and an unclipped ReLU network would go on along the line it happens to have at the data's edge.
-    """
-
-    leaves: tuple[ArraySpec, ...]
-    clip: float | None = None
-
-
-def inputs_of(observation: Tree, clip: float | None = None) -> Inputs:
-    return Inputs(tuple(jax.tree.leaves(observation)), clip)
+def leaf_specs(observation: Tree) -> tuple[ArraySpec, ...]:
+    """The leaves of an observation's spec in JAX's order, which is the order that `Encoder` meets their arrays in."""
+    return tuple(jax.tree.leaves(observation))
 
 
 def default_float() -> Any:
@@ -58,14 +48,14 @@ class Pixels(nn.Module):
 
 
 class Encoder(nn.Module):
-    """An observation with leaves [B, ...] -> [B, features]."""
+    """An observation with leaves [B, ...] -> [B, features]; `leaves` as `leaf_specs` gives them."""
 
-    inputs: Inputs
+    leaves: tuple[ArraySpec, ...]
 
     @nn.compact
     def __call__(self, observation: Tree) -> Array:
         arrays = jax.tree.leaves(observation)
-        return jnp.concatenate([self._encode(spec, array) for spec, array in zip(self.inputs.leaves, arrays, strict=True)], axis=-1)
+        return jnp.concatenate([self._encode(spec, array) for spec, array in zip(self.leaves, arrays, strict=True)], axis=-1)
 
     def _encode(self, spec: ArraySpec, array: Array) -> Array:
         if spec.num_values is not None:
@@ -73,10 +63,7 @@ class Encoder(nn.Module):
         if spec.is_image:
             return Pixels()(array)
         flat = array.reshape(len(array), -1).astype(default_float())
-        if spec.dtype == "uint8":
-            return flat / 255
-        clip = self.inputs.clip if spec.dtype.startswith("float") else None
-        return flat if clip is None else jnp.clip(flat, -clip, clip)
+        return flat / 255 if spec.dtype == "uint8" else flat
 
 
 class Torso(nn.Module):
@@ -115,27 +102,27 @@ class Torso(nn.Module):
 class Value(nn.Module):
     """v(s): [B]."""
 
-    inputs: Inputs
+    leaves: tuple[ArraySpec, ...]
     hidden_sizes: tuple[int, ...]
     layer_norm: bool = False
 
     @nn.compact
     def __call__(self, observation: Tree) -> Array:
-        hidden = Torso(self.hidden_sizes, self.layer_norm)(Encoder(self.inputs)(observation))
+        hidden = Torso(self.hidden_sizes, self.layer_norm)(Encoder(self.leaves)(observation))
         return dense(1, output_init)(hidden)[..., 0]
 
 
 class Critic(nn.Module):
     """q(s, a) of a continuous action [..., B, A] in [-1, 1]: [..., B]. With `num_actions`, q(s, .): [B, num_actions]."""
 
-    inputs: Inputs
+    leaves: tuple[ArraySpec, ...]
     hidden_sizes: tuple[int, ...]
     layer_norm: bool = False
     num_actions: int | None = None
 
     @nn.compact
     def __call__(self, observation: Tree, action: Array | None = None) -> Array:
-        hidden = Torso(self.hidden_sizes, self.layer_norm)(Encoder(self.inputs)(observation), action)
+        hidden = Torso(self.hidden_sizes, self.layer_norm)(Encoder(self.leaves)(observation), action)
         values = dense(self.num_actions or 1, output_init)(hidden)
         return values if self.num_actions else values[..., 0]
 
@@ -149,14 +136,14 @@ def critic_ensemble(size: int, *fields: Any) -> nn.Module:
 class CategoricalNetwork(nn.Module):
     """Logits of a discrete policy: [B, num_actions]."""
 
-    inputs: Inputs
+    leaves: tuple[ArraySpec, ...]
     hidden_sizes: tuple[int, ...]
     num_actions: int
     dropout: float = 0.0
 
     @nn.compact
     def __call__(self, observation: Tree, train: bool = False) -> Array:
-        hidden = Torso(self.hidden_sizes, dropout=self.dropout)(Encoder(self.inputs)(observation), train=train)
+        hidden = Torso(self.hidden_sizes, dropout=self.dropout)(Encoder(self.leaves)(observation), train=train)
         return dense(self.num_actions, output_init)(hidden)
 
 
@@ -166,7 +153,7 @@ class GaussianNetwork(nn.Module):
     `squash_mean` puts the mean through tanh (IQL's authors); the density is that of the Gaussian, not of a squashed one.
     """
 
-    inputs: Inputs
+    leaves: tuple[ArraySpec, ...]
     hidden_sizes: tuple[int, ...]
     action_size: int
     log_std_range: tuple[float, float]
@@ -175,7 +162,7 @@ class GaussianNetwork(nn.Module):
 
     @nn.compact
     def __call__(self, observation: Tree, train: bool = False) -> tuple[Array, Array]:
-        hidden = Torso(self.hidden_sizes, dropout=self.dropout)(Encoder(self.inputs)(observation), train=train)
+        hidden = Torso(self.hidden_sizes, dropout=self.dropout)(Encoder(self.leaves)(observation), train=train)
         mean = dense(self.action_size, output_init)(hidden)
         log_std = self.param("log_std", nn.initializers.zeros, (self.action_size,), default_float())
         clipped = jnp.clip(log_std, *self.log_std_range)
@@ -185,14 +172,14 @@ class GaussianNetwork(nn.Module):
 class SquashedGaussianNetwork(nn.Module):
     """Mean and log standard deviation, each [B, A] and each a function of the state, of a Gaussian that tanh squashes."""
 
-    inputs: Inputs
+    leaves: tuple[ArraySpec, ...]
     hidden_sizes: tuple[int, ...]
     action_size: int
     log_std_range: tuple[float, float]
 
     @nn.compact
     def __call__(self, observation: Tree) -> tuple[Array, Array]:
-        hidden = Torso(self.hidden_sizes)(Encoder(self.inputs)(observation))
+        hidden = Torso(self.hidden_sizes)(Encoder(self.leaves)(observation))
         mean, log_std = jnp.split(dense(2 * self.action_size, output_init)(hidden), 2, axis=-1)
         return mean, jnp.clip(log_std, *self.log_std_range)
 

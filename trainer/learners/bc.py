@@ -16,12 +16,10 @@ from pydantic import Field
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from trainer.actions import Categorical, Policy, encode_action, make_policy, require_learnable
 from trainer.learner import LearnerParams, Metrics
-from trainer.networks import Inputs, inputs_of
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer
 
 
 class BCParams(LearnerParams):
-    observation_clip: float | None = Field(None, gt=0)  # of float leaves, after normalisation: see networks.Inputs
     loss: Literal["log_likelihood", "squared_error"] = "log_likelihood"  # the latter for continuous actions only
     cosine_decay: bool = False
     dropout: float = Field(0.0, ge=0, lt=1)
@@ -61,13 +59,9 @@ class Learner:
         require_learnable(self.spec, "bc")
 
     @cached_property
-    def _inputs(self) -> Inputs:
-        return inputs_of(self.spec.observation, self.params.observation_clip)
-
-    @cached_property
     def _policy(self) -> Policy:
         p = self.params
-        return make_policy(self._inputs, self.spec.action, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
+        return make_policy(self.spec, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:

@@ -28,7 +28,7 @@ from pydantic import Field
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from trainer.actions import EDGE, LOG_2, decode_action, encode_action, require_learnable, sample_squashed, squashed_log_prob, take, unsquash
 from trainer.learner import LearnerParams, Metrics
-from trainer.networks import Inputs, SquashedGaussianNetwork, action_size, critic_ensemble, default_float, inputs_of
+from trainer.networks import SquashedGaussianNetwork, action_size, critic_ensemble, default_float, leaf_specs
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
 
 MAX_ALPHA_PRIME = 1e6
@@ -37,7 +37,6 @@ Output = tuple[Array, Array]  # mean and log standard deviation of the policy, e
 
 
 class CQLParams(LearnerParams):
-    observation_clip: float | None = Field(None, gt=0)  # of float leaves, after normalisation: see networks.Inputs
     min_q_weight: float | None = Field(None, ge=0)  # where absent, 5 for continuous and 1 for discrete actions
     conservative_temperature: float = Field(1.0, gt=0)
     difference_clip: tuple[float, float] | None = None
@@ -120,18 +119,14 @@ class Learner:
         return -float(action_size(self.spec.action)) if self.params.target_entropy is None else self.params.target_entropy
 
     @cached_property
-    def _inputs(self) -> Inputs:
-        return inputs_of(self.spec.observation, self.params.observation_clip)
-
-    @cached_property
     def _critic(self) -> nn.Module:
         p, num_actions = self.params, self.spec.action.num_values
-        return critic_ensemble(p.num_critics, self._inputs, p.hidden_sizes, p.layer_norm, num_actions)
+        return critic_ensemble(p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions)
 
     @cached_property
     def _policy(self) -> SquashedGaussianNetwork:
         p = self.params
-        return SquashedGaussianNetwork(self._inputs, p.hidden_sizes, action_size(self.spec.action), p.log_std_range)
+        return SquashedGaussianNetwork(leaf_specs(self.spec.observation), p.hidden_sizes, action_size(self.spec.action), p.log_std_range)
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:

@@ -25,14 +25,13 @@ from pydantic import Field
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from trainer.actions import Policy, encode_action, make_policy, require_learnable, take
 from trainer.learner import LearnerParams, Metrics
-from trainer.networks import Inputs, Value, critic_ensemble, inputs_of
+from trainer.networks import Value, critic_ensemble, leaf_specs
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
 
 NetworkName = Literal["value", "critic", "policy"]
 
 
 class IQLParams(LearnerParams):
-    observation_clip: float | None = Field(None, gt=0)  # of float leaves, after normalisation: see networks.Inputs
     expectile: float = Field(0.7, gt=0, lt=1)
     temperature: float = Field(3.0, ge=0)  # the inverse temperature, beta: the larger, the greedier
     max_weight: float = Field(100.0, gt=0)
@@ -103,22 +102,18 @@ class Learner:
         require_learnable(self.spec, "iql")
 
     @cached_property
-    def _inputs(self) -> Inputs:
-        return inputs_of(self.spec.observation, self.params.observation_clip)
-
-    @cached_property
     def _value(self) -> Value:
-        return Value(self._inputs, self.params.hidden_sizes, self.params.layer_norm)
+        return Value(leaf_specs(self.spec.observation), self.params.hidden_sizes, self.params.layer_norm)
 
     @cached_property
     def _critic(self) -> nn.Module:
         p, num_actions = self.params, self.spec.action.num_values
-        return critic_ensemble(p.num_critics, self._inputs, p.hidden_sizes, p.layer_norm, num_actions)
+        return critic_ensemble(p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions)
 
     @cached_property
     def _policy(self) -> Policy:
         p = self.params
-        return make_policy(self._inputs, self.spec.action, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
+        return make_policy(self.spec, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:
