@@ -34,6 +34,12 @@ def require_learnable(spec: EnvSpec, learner: str, bounded: bool = False) -> Non
         )
 
 
+def require_discrete(spec: EnvSpec, value: object, name: str) -> None:
+    """Raises HindcastError where a parameter for discrete actions is set, and the action is not one."""
+    if value is not None and not spec.action.is_discrete:
+        raise HindcastError(f"{name} is {value}, but it is for discrete actions, and environment '{spec.env_id}' has none. Leave it out.")
+
+
 def encode_action(action: Array, spec: ArraySpec) -> Array:
     """[B, ...] as stored -> an index [B] from zero, or [B, A] in [-1, 1]."""
     if spec.is_discrete:

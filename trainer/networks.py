@@ -69,6 +69,8 @@ class Encoder(nn.Module):
 class Torso(nn.Module):
     """[..., features] -> [..., hidden_sizes[-1]]: Dense, optional LayerNorm, ReLU, optional dropout, for each size.
 
+    Without sizes it is the features themselves, which makes what stands on it linear.
+
     With an `action` [..., B, A] beside features [B, features], the first layer's features part is computed once for each
     state and added to the action part, so that many actions of one state cost little; the weights are those of one layer.
     """
@@ -79,6 +81,8 @@ class Torso(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array, action: Array | None = None, train: bool = False) -> Array:
+        if not self.hidden_sizes:
+            return features
         hidden = self._first(features, action)
         for layer, size in enumerate(self.hidden_sizes):
             hidden = hidden if layer == 0 else dense(size)(hidden)
@@ -113,18 +117,28 @@ class Value(nn.Module):
 
 
 class Critic(nn.Module):
-    """q(s, a) of a continuous action [..., B, A] in [-1, 1]: [..., B]. With `num_actions`, q(s, .): [B, num_actions]."""
+    """q(s, a) of a continuous action [..., B, A] in [-1, 1]: [..., B]. With `num_actions`, q(s, .): [B, num_actions].
+
+    With `advantage_sizes` a critic of `num_actions` is a dueling one (Wang et al. 2016): v(s) by `hidden_sizes`, and advantages,
+    less their mean over the actions, by a torso of those sizes; by none, linear in the encoded observation.
+    """
 
     leaves: tuple[ArraySpec, ...]
     hidden_sizes: tuple[int, ...]
     layer_norm: bool = False
     num_actions: int | None = None
+    advantage_sizes: tuple[int, ...] | None = None
 
     @nn.compact
     def __call__(self, observation: Tree, action: Array | None = None) -> Array:
-        hidden = Torso(self.hidden_sizes, self.layer_norm)(Encoder(self.leaves)(observation), action)
-        values = dense(self.num_actions or 1, output_init)(hidden)
-        return values if self.num_actions else values[..., 0]
+        features = Encoder(self.leaves)(observation)
+        hidden = Torso(self.hidden_sizes, self.layer_norm)(features, action)
+        if self.num_actions is None:
+            return dense(1, output_init)(hidden)[..., 0]
+        if self.advantage_sizes is None:
+            return dense(self.num_actions, output_init)(hidden)
+        advantage = dense(self.num_actions, output_init)(Torso(self.advantage_sizes, self.layer_norm)(features))
+        return dense(1, output_init)(hidden) + advantage - jnp.mean(advantage, axis=-1, keepdims=True)
 
 
 def critic_ensemble(size: int, *fields: Any) -> nn.Module:

@@ -9,7 +9,7 @@ Published implementations differ; here
 - the policy network runs once for each state, and the critic's first layer sees each state once (`networks.Torso`);
 - discrete: a' = argmax_a min_i q_i(s', a) and the target min_i q_target_i(s', a'); all actions form the set; `sample` draws from
   the softmax of min_i q_i / conservative_temperature, the distribution under which the conservative part is stationary;
-- `act_with: target` acts by the averaged critics of a discrete learner. Off by default.
+- `advantage_hidden_sizes` makes the critic of discrete actions a dueling one, whose advantages have layers of their own or none.
 """
 
 import math
@@ -26,7 +26,18 @@ from jax.lax import stop_gradient
 from pydantic import Field
 
 from rl_datasets.schema import EnvSpec, Transition, Tree
-from trainer.actions import EDGE, LOG_2, decode_action, encode_action, require_learnable, sample_squashed, squashed_log_prob, take, unsquash
+from trainer.actions import (
+    EDGE,
+    LOG_2,
+    decode_action,
+    encode_action,
+    require_discrete,
+    require_learnable,
+    sample_squashed,
+    squashed_log_prob,
+    take,
+    unsquash,
+)
 from trainer.learner import LearnerParams, Metrics
 from trainer.networks import SquashedGaussianNetwork, action_size, critic_ensemble, default_float, leaf_specs
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
@@ -46,7 +57,8 @@ class CQLParams(LearnerParams):
     weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
     num_critics: int = Field(2, ge=1)
     layer_norm: bool = False  # of the critics
-    act_with: Literal["critic", "target"] = "critic"  # discrete actions only; the rest is for continuous ones
+    advantage_hidden_sizes: tuple[int, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic;
+    # what follows is for continuous actions
     n_actions: int = Field(10, gt=0)
     importance_sampling: bool = True
     backup_entropy: bool = False
@@ -105,6 +117,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         require_learnable(self.spec, "cql", bounded=True)
+        require_discrete(self.spec, self.params.advantage_hidden_sizes, "advantage_hidden_sizes")
 
     @property
     def discrete(self) -> bool:
@@ -121,7 +134,9 @@ class Learner:
     @cached_property
     def _critic(self) -> nn.Module:
         p, num_actions = self.params, self.spec.action.num_values
-        return critic_ensemble(p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions)
+        return critic_ensemble(
+            p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions, p.advantage_hidden_sizes
+        )
 
     @cached_property
     def _policy(self) -> SquashedGaussianNetwork:
@@ -165,9 +180,7 @@ class Learner:
         return self._loss(state.params, state.target, state.step, batch, state.key)[1]
 
     def policy(self, state: State) -> Tree:
-        if not self.discrete:
-            return state.params["policy"]
-        return state.target if self.params.act_with == "target" else state.params["critic"]
+        return state.params["critic" if self.discrete else "policy"]
 
     def act(self, policy: Tree, observation: Tree) -> Array:
         if self.discrete:

@@ -8,7 +8,9 @@ Published implementations differ; here
 - the mean of a continuous policy passes through tanh and the log-deviation stays in [-5, 2], as in the authors' code;
 - `layer_norm` normalises critic and value (JAX-CORL); observations are normalised by the pipeline unless the preset says no;
 - a discrete action has a categorical policy and critics with one output an action;
-- `policy_average` evaluates an exponential average of the policy's weights instead of the last ones. Off by default.
+- `advantage_hidden_sizes` makes the critic of discrete actions a dueling one, `policy_hidden_sizes` gives the policy layers of
+  its own. Few layers there, or none, are right where data are rich along few directions: a network that is free along the others
+  carries its initialisation into the policy.
 """
 
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from jax import Array
 from pydantic import Field
 
 from rl_datasets.schema import EnvSpec, Transition, Tree
-from trainer.actions import Policy, encode_action, make_policy, require_learnable, take
+from trainer.actions import Policy, encode_action, make_policy, require_discrete, require_learnable, take
 from trainer.learner import LearnerParams, Metrics
 from trainer.networks import Value, critic_ensemble, leaf_specs
 from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
@@ -42,10 +44,11 @@ class IQLParams(LearnerParams):
     weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
     num_critics: int = Field(2, ge=1)
     layer_norm: bool = False
+    policy_hidden_sizes: tuple[int, ...] | None = None  # hidden_sizes where absent; linear where empty
+    advantage_hidden_sizes: tuple[int, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic
     dropout: float = Field(0.0, ge=0, lt=1)  # of the policy
     squash_mean: bool = True
     log_std_range: tuple[float, float] = (-5.0, 2.0)
-    policy_average: float | None = Field(None, gt=0, le=1)  # rate of the average, as tau
 
 
 Params = IQLParams
@@ -56,7 +59,6 @@ class State(NamedTuple):
     key: Array
     params: dict[str, Tree]  # value, critic, policy
     target: Tree  # of the critic
-    average: Tree  # of the policy; None where it is off
     opt_state: dict[str, Tree]
 
 
@@ -100,6 +102,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         require_learnable(self.spec, "iql")
+        require_discrete(self.spec, self.params.advantage_hidden_sizes, "advantage_hidden_sizes")
 
     @cached_property
     def _value(self) -> Value:
@@ -108,12 +111,15 @@ class Learner:
     @cached_property
     def _critic(self) -> nn.Module:
         p, num_actions = self.params, self.spec.action.num_values
-        return critic_ensemble(p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions)
+        return critic_ensemble(
+            p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions, p.advantage_hidden_sizes
+        )
 
     @cached_property
     def _policy(self) -> Policy:
         p = self.params
-        return make_policy(self.spec, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
+        sizes = p.hidden_sizes if p.policy_hidden_sizes is None else p.policy_hidden_sizes
+        return make_policy(self.spec, sizes, p.log_std_range, p.squash_mean, p.dropout)
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:
@@ -137,8 +143,7 @@ class Learner:
         opt_state = {name: optimizer.init(params[name]) for name, optimizer in self._optimizers.items()}
         # copies, because a caller that donates the state may not hand over one buffer twice
         target = jax.tree.map(jnp.copy, params["critic"])
-        average = None if self.params.policy_average is None else jax.tree.map(jnp.copy, params["policy"])
-        return State(jnp.int32(0), key, params, target, average, opt_state)
+        return State(jnp.int32(0), key, params, target, opt_state)
 
     def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
         check_batch(batch, self.spec)
@@ -157,10 +162,8 @@ class Learner:
             grads["value"] = value_grad
         params, opt_state, more_norms = descend(self._optimizers, grads, params, opt_state)
         target = move_target(state.target, params["critic"], self.params.tau)
-        rate = self.params.policy_average
-        average = None if rate is None else move_target(state.average, params["policy"], rate)
         metrics = {**value_metrics, **policy_metrics, **critic_metrics, **norms, **more_norms}
-        return State(state.step + 1, key, params, target, average, opt_state), metrics
+        return State(state.step + 1, key, params, target, opt_state), metrics
 
     def losses(self, state: State, batch: Transition) -> Metrics:
         check_batch(batch, self.spec)
@@ -172,7 +175,7 @@ class Learner:
         }
 
     def policy(self, state: State) -> Tree:
-        return state.params["policy"] if state.average is None else state.average
+        return state.params["policy"]
 
     def act(self, policy: Tree, observation: Tree) -> Array:
         return self._policy.mode(self._policy.output(policy, observation))
