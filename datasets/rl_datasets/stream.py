@@ -1,28 +1,38 @@
-"""A split as an endless stream of shuffled superbatches. Row by row, batch b of seed s is a function of (s, b) and the data.
+"""A split as an endless tf.data.Dataset of shuffled superbatches. Row by row, batch b of seed s is a function of (s, b) and the data.
 
 The shuffle computes each window's permutation index by index from (seed, epoch, window): nothing is drawn in sequence, so to
-resume is to start at a later batch. A split that fits under the memory cap is one window, read once, and its shuffle is
-global. A larger one is read a window of shards at a time, the next while this one is used; the shards' order depends on the
-epoch alone, so all seeds share each window, and memory follows the cap for any size of data and number of seeds.
+resume is to start at a later batch, with no state of an iterator to save. A split that fits under the memory cap is one window,
+read once, and its shuffle is global. A larger one is read a window of shards at a time, the next while this one is used; the
+shards' order depends on the epoch alone, so all seeds share each window, and memory follows the cap for any size of data and
+number of seeds.
+
+tf.data makes the next element while one is used, and hands it on; arrays go through it to NumPy and JAX without a copy. Shuffle
+and gathering are NumPy, whole windows at a time: the usual recipe of tf.data operations on single steps takes eighty times as
+long (tests/benchmarks/test_streaming.py), and its order is no function that a run could be resumed by.
 
 The number of readers, `scan`, the other seeds and the start change no batch. The cap does, once the split exceeds it.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.permutation import permuted
+from rl_datasets.rlds.quiet_tensorflow import tf
 from rl_datasets.rlds.reader import RldsReader, Shard, true_discount
-from rl_datasets.schema import EnvSpec, Transition, Tree
+from rl_datasets.schema import ArraySpec, EnvSpec, Transition, Tree
 from rl_datasets.windows import Plan, Segment
 
 _CHUNK = 2**14  # rows gathered at once
+_ALIGNMENT = 64  # bytes
 
 
 class Superbatch(NamedTuple):
@@ -44,25 +54,66 @@ class Stream:
         self.dropped = self.transitions % plan.batch_size  # at the end of each epoch, for they fill no batch; others each time
         self.is_global = plan.is_global  # whether the whole split is in memory and the shuffle is over all of it
 
-    def batches(self, seeds: Sequence[int], scan: int, start: int = 0) -> Iterator[Superbatch]:
-        """Yields the batches of updates start, start + 1, ... without end, `scan` at a time. The next is prepared meanwhile."""
-        with ThreadPoolExecutor(self._readers) as pool, ThreadPoolExecutor(1) as ahead:
-            superbatches = self._superbatches(seeds, scan, start, pool)
-            pending = ahead.submit(next, superbatches)
-            while True:
-                ready = pending.result()
-                pending = ahead.submit(next, superbatches)
-                yield ready
+    def dataset(self, seeds: Sequence[int], scan: int, start: int = 0) -> Any:
+        """Returns the endless tf.data.Dataset of Superbatches, `scan` updates an element: start, start + 1, ...
 
-    def _superbatches(self, seeds: Sequence[int], scan: int, start: int, pool: ThreadPoolExecutor) -> Iterator[Superbatch]:
-        windows = _Windows(self._loader, self._plan, pool)
+        The next element is prepared while one is used. What fails while reading, TensorFlow raises as an error of its own.
+        """
+        return self._dataset(lambda: self._superbatches(seeds, scan, start), len(seeds), scan)
+
+    def batches(self, seeds: Sequence[int], scan: int, start: int = 0) -> Iterator[Superbatch]:
+        """Returns the elements of `dataset` as NumPy arrays, read-only. Raises HindcastError on missing or damaged files."""
+        failures: list[Exception] = []
+
+        def noted() -> Iterator[Superbatch]:
+            try:
+                yield from self._superbatches(seeds, scan, start)
+            except Exception as error:  # of one that went through TensorFlow, only the text would come out
+                failures.append(error)
+
+        return _Batches(self._dataset(noted, len(seeds), scan), failures)
+
+    def _dataset(self, superbatches: Callable[[], Iterator[Superbatch]], seeds: int, scan: int) -> Any:
+        signature = tree.map_structure(
+            lambda leaf: tf.TensorSpec((seeds, scan, self._plan.batch_size, *leaf.shape[2:]), leaf.dtype),
+            _empty(self._loader.spec, seeds, 0),
+        )
+        return tf.data.Dataset.from_generator(superbatches, output_signature=signature).prefetch(1)
+
+    def _superbatches(self, seeds: Sequence[int], scan: int, start: int) -> Iterator[Superbatch]:
         batch_size = self._plan.batch_size
-        while True:
-            output = _empty(self._loader.spec, len(seeds), scan * batch_size)
-            for segment in self._plan.segments(start, scan):
-                _fill(output, seeds, segment, windows.get(segment))
-            yield tree.map_structure(lambda leaf: leaf.reshape(len(seeds), scan, batch_size, *leaf.shape[2:]), output)
-            start += scan
+        with _reading(self._readers) as pool:
+            windows = _Windows(self._loader, self._plan, pool)
+            while True:
+                output = _empty(self._loader.spec, len(seeds), scan * batch_size)
+                for segment in self._plan.segments(start, scan):
+                    _fill(output, seeds, segment, windows.get(segment))
+                yield tree.map_structure(lambda leaf: leaf.reshape(len(seeds), scan, batch_size, *leaf.shape[2:]), output)
+                start += scan
+
+
+class _Batches(Iterator[Superbatch]):
+    """The elements of an endless dataset. Its thread calls Python, so it ends with this object, and before the interpreter does."""
+
+    def __init__(self, dataset: Any, failures: Sequence[Exception]) -> None:
+        self._running = [dataset.as_numpy_iterator()]
+        self._failures = failures  # what ended the dataset nevertheless
+        weakref.finalize(self, self._running.clear)
+
+    def __next__(self) -> Superbatch:
+        for superbatch in self._running[0]:
+            return superbatch  # type: ignore[no-any-return]
+        raise self._failures[0]
+
+
+@contextmanager
+def _reading(readers: int) -> Iterator[ThreadPoolExecutor]:
+    """A pool that ends as soon as the files are read that it has begun."""
+    pool = ThreadPoolExecutor(readers)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def open_stream(path: Path, split: str, *, batch_size: int, readers: int, memory_cap_mb: int) -> Stream:
@@ -227,12 +278,21 @@ def _gather(targets: Tree, sources: Tree, rows: np.ndarray, where: tuple[int, sl
 
 def _empty(spec: EnvSpec, seeds: int, rows: int) -> Superbatch:
     """Returns a superbatch to be filled, its [K, B] flattened."""
-    reward, discount = np.empty((2, seeds, rows), np.float32)
-    observation, next_observation = (
-        tree.map_structure(lambda leaf: np.empty((seeds, rows, *leaf.shape), leaf.dtype), spec.observation) for _ in range(2)
-    )
-    action = np.empty((seeds, rows, *spec.action.shape), spec.action.dtype)
-    return Superbatch(Transition(observation, action, reward, discount, next_observation), np.empty((seeds, rows), np.int64))
+
+    def array(leaf: ArraySpec) -> np.ndarray:
+        return _aligned((seeds, rows, *leaf.shape), np.dtype(leaf.dtype))
+
+    observation, next_observation = (tree.map_structure(array, spec.observation) for _ in range(2))
+    reward, discount, index = map(array, (ArraySpec((), "float32"), ArraySpec((), "float32"), ArraySpec((), "int64")))
+    return Superbatch(Transition(observation, array(spec.action), reward, discount, next_observation), index)
+
+
+def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Returns an array to be filled that starts where TensorFlow and JAX want theirs, so that both take it without a copy."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size].view(dtype).reshape(shape)
 
 
 def _starts(sizes: Sequence[int]) -> np.ndarray:

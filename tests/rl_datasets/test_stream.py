@@ -11,8 +11,10 @@ import tree
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import write_rlds
+from rl_datasets.rlds.quiet_tensorflow import tf
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.stream import Stream, Superbatch, open_stream
+from rl_datasets.stream import _empty as empty
 
 TRANSITIONS = 69  # of the toy data sets
 WINDOWED = 1  # MB: far less than the data of `wide`
@@ -82,6 +84,39 @@ def test_nests_and_dtypes_are_those_of_the_spec(toy, folder):
     assert (transition.reward.dtype, transition.discount.dtype, index.dtype) == (np.float32, np.float32, np.int64)
 
 
+def test_every_dtype_that_is_stored_comes_through(tmp_path):
+    names = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
+    spec = EnvSpec("e", {name: ArraySpec((2,), name) for name in names}, ArraySpec((), "uint64"))
+    top = np.array([0, 2**64 - 1], np.uint64)
+    observation = {name: np.array([[0, 1], [1, 1]], name) for name in names}
+    metadata = {"seed": 0, "policy": "p", "environment": "e"}
+    episode = Episode("0", observation, top[::-1], np.zeros(2, np.float32), np.zeros(2, np.float32), False, metadata)
+    write_rlds(tmp_path, "wide", "1.0.0", spec, {"train": [episode]})
+    transition, _ = next(opened(tmp_path, batch_size=1).batches([0], 1))
+    for name in names:
+        np.testing.assert_array_equal(transition.next_observation[name], observation[name][None, None, 1:], strict=True)
+    np.testing.assert_array_equal(transition.action, top[None, None, 1:], strict=True)
+
+
+def test_the_dataset_holds_the_batches(toy, folder):
+    stream = opened(folder)
+    dataset = stream.dataset([0, 4], 3, start=7)
+    assert isinstance(dataset, tf.data.Dataset)
+    assert all(leaf.shape[:3] == (2, 3, 8) for leaf in tree.flatten(dataset.element_spec))
+    for _ in range(2):  # each iterator begins anew
+        for found, expected in zip(dataset.take(3), stream.batches([0, 4], 3, start=7), strict=False):
+            assert isinstance(found, Superbatch)
+            tree.map_structure(lambda a, b: np.testing.assert_array_equal(a.numpy(), b, strict=True), found, expected)
+
+
+def test_arrays_pass_through_tensorflow_without_a_copy(monkeypatch, folder):
+    made = []
+    monkeypatch.setattr("rl_datasets.stream._empty", lambda *args: made.append(empty(*args)) or made[-1])
+    batch = next(opened(folder).batches([0], 2))
+    addresses = {leaf.ctypes.data for superbatch in made for leaf in tree.flatten(superbatch)}
+    assert {leaf.ctypes.data for leaf in tree.flatten(batch)} <= addresses
+
+
 def test_an_epoch_is_every_transition_once_but_for_the_tail(folder):
     stream = opened(folder)
     assert (stream.transitions, stream.batches_per_epoch, stream.dropped, stream.is_global) == (TRANSITIONS, 8, 5, True)
@@ -145,12 +180,34 @@ def test_damage_met_while_reading_reaches_the_caller(folder):
         next(opened(folder).batches([0], 2))
 
 
+LEAVE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from rl_datasets.stream import open_stream
+
+stream = open_stream(Path(sys.argv[2]), "train", batch_size=64, readers=2, memory_cap_mb=1)
+dropped, held = stream.batches([0], 64), stream.batches([0], 64)
+next(dropped), next(held)
+del dropped
+"""
+
+
+def test_leaving_early_is_silent(wide):
+    """At the end of the process, windows are still being read."""
+    datasets = str(Path(__file__).parents[2] / "datasets")
+    command = [sys.executable, "-W", "error", "-c", LEAVE, datasets, str(wide)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
 MEASURE = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 import numpy as np
 from rl_datasets.rlds import write_rlds
+from rl_datasets.rlds.quiet_tensorflow import tf
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.stream import open_stream
 
@@ -163,6 +220,8 @@ episodes = (Episode(str(i), steps, steps[:, 0], steps[:, 0], steps[:, 0], False,
 spec = EnvSpec("e", ArraySpec((99,), "float32"), ArraySpec((), "float32"))
 write_rlds(Path(sys.argv[2]), "big", "1.0.0", spec, {"train": episodes}, shards=32)
 del steps, episodes
+numbers = tf.data.Dataset.from_generator(lambda: range(3), output_signature=tf.TensorSpec((), tf.int64))
+list(numbers.prefetch(1).as_numpy_iterator())  # what tf.data itself takes
 open("/proc/self/clear_refs", "w").write("5")  # the peak counts from here
 before = resident("VmRSS")
 stream = open_stream(Path(sys.argv[2]), "train", batch_size=256, readers=2, memory_cap_mb=CAP)
