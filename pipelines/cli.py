@@ -42,14 +42,15 @@ def audit(target: Annotated[str, typer.Argument(help="as for lineage; all stages
     from pipelines.lineage.audit import audit_stages, exit_code
     from pipelines.lineage.graph import Graph
     from pipelines.lineage.lock import read_stages
-    from pipelines.lineage.render import audit_table
+    from pipelines.lineage.render import audit_lines
 
     graph = Graph(read_stages())
     with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True) as progress:
         task = progress.add_task("")
         stages = graph.find(target) if target else list(graph.stages)
         findings = audit_stages(graph, stages, lambda stage: progress.update(task, description=stage))
-    console.print(audit_table(findings))
+    for line in audit_lines(findings):
+        console.print(line, soft_wrap=True)
     raise typer.Exit(exit_code(findings))
 
 

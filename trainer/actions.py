@@ -4,6 +4,7 @@ Inside a learner a continuous action is [..., B, A] in [-1, 1] (unscaled where a
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,7 +102,7 @@ def take(values: Array, index: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Policy:
+class Policy(ABC):
     """A policy of IQL and BC: its network, and what the network's output says of actions."""
 
     network: nn.Module
@@ -115,21 +116,21 @@ class Policy:
         rngs = None if dropout_key is None else {"dropout": dropout_key}
         return self.network.apply(params, observation, train=dropout_key is not None, rngs=rngs)
 
+    @abstractmethod
     def log_prob(self, output: Any, action: Array) -> Array:
         """[B], of an encoded action."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mode(self, output: Any) -> Array:
         """The most likely action, as the environment takes it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, output: Any, key: Array) -> Array:
         """A drawn action, as the environment takes it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spread(self, output: Any) -> dict[str, Array]:
         """Metrics of how undecided the policy is, means over the batch."""
-        raise NotImplementedError
 
 
 class Categorical(Policy):

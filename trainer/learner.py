@@ -50,7 +50,9 @@ class Learner(Protocol[State]):
 
     def init(self, key: Array) -> State: ...
 
-    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]: ...
+    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
+        """One step of every optimiser. The metrics hold `loss`, all that is minimised, and whatever else is worth a curve."""
+        ...
 
     def losses(self, state: State, batch: Transition) -> Metrics:
         """The metrics of `update` without one: for validation. Uses the state's key, and returns no state."""

@@ -12,10 +12,13 @@ from typing import Any
 
 from pipelines import paths
 from pipelines.lineage.graph import Graph
-from pipelines.lineage.lock import Stage, hash_path
+from pipelines.lineage.lock import Hasher, Stage
 from pipelines.params import read_values
 from rl_datasets.errors import HindcastError
+from rl_datasets.files import read_json
 from rl_datasets.manifest import FILE_NAME, read_manifest
+
+BUNDLE_FILE = "bundle.json"  # trainer/bundle.py, which takes a second to import
 
 
 class Verdict(StrEnum):
@@ -37,10 +40,10 @@ class Finding:
 def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda _stage: None) -> list[Finding]:
     """Returns a finding for every link of these stages and of all above them, sources first."""
     findings: list[Finding] = []
-    hashes: dict[str, str | None] = {}
+    hash_of = Hasher()
     for name in upstream(graph, stages):
         advance(name)
-        findings += _audit_stage(graph.stages[name], hashes)
+        findings += _audit_stage(graph.stages[name], hash_of)
     return findings
 
 
@@ -66,7 +69,7 @@ def exit_code(findings: list[Finding]) -> int:
     return 1 if Verdict.BROKEN in verdicts else 2 if Verdict.UNKNOWN in verdicts else 0
 
 
-def _audit_stage(stage: Stage, hashes: dict[str, str | None]) -> Iterator[Finding]:
+def _audit_stage(stage: Stage, hash_of: Hasher) -> Iterator[Finding]:
     if stage.locked is None:
         yield Finding(stage.name, Verdict.UNKNOWN, "dvc.lock", f"has no run of this stage; make it with 'dvc repro {stage.name}'")
         return
@@ -75,7 +78,7 @@ def _audit_stage(stage: Stage, hashes: dict[str, str | None]) -> Iterator[Findin
     for kind, expected_paths in (("deps", stage.dependencies), ("outs", stage.outputs)):
         locked = stage.locked_hashes(kind)
         for path in sorted({*expected_paths, *locked}):
-            yield _audit_path(stage.name, path, kind, locked.get(path), hashes)
+            yield _audit_path(stage.name, path, kind, locked.get(path), hash_of)
     yield from _audit_manifests(stage)
 
 
@@ -94,13 +97,11 @@ def _audit_parameters(stage: Stage) -> Iterator[Finding]:
         yield Finding(stage.name, Verdict.HOLDS if same else Verdict.BROKEN, f"parameter {key}", detail)
 
 
-def _audit_path(stage: str, path: str, kind: str, locked: str | None, hashes: dict[str, str | None]) -> Finding:
+def _audit_path(stage: str, path: str, kind: str, locked: str | None, hash_of: Hasher) -> Finding:
     word = "input" if kind == "deps" else "output"
     if locked is None:
         return Finding(stage, Verdict.BROKEN, f"{word} {path}", "dvc.yaml names it, but the last run did not know it; run 'dvc repro'")
-    if path not in hashes:
-        hashes[path] = hash_path(Path(path))
-    found = hashes[path]
+    found = hash_of(path)
     if found is None:
         return Finding(stage, Verdict.UNKNOWN, f"{word} {path}", "is not here; 'dvc checkout' or 'dvc pull' brings it back")
     if found != locked:
@@ -115,14 +116,22 @@ def _audit_manifests(stage: Stage) -> Iterator[Finding]:
         try:
             for entry in read_manifest(path.parent).inputs:
                 source = Path(entry.path)
-                if not (source / FILE_NAME).is_file():
+                digest = _digest_of(source)
+                if digest is None:
                     continue
-                digest = read_manifest(source).digest
                 verdict = Verdict.HOLDS if digest == entry.digest else Verdict.BROKEN
                 detail = "" if verdict is Verdict.HOLDS else f"made from digest {entry.digest[:12]}, {source} now has {digest[:12]}"
                 yield Finding(stage.name, verdict, f"content of {source} as {path} names it", detail)
         except (HindcastError, TypeError, KeyError) as error:
             yield Finding(stage.name, Verdict.BROKEN, str(path), f"cannot be read: {error}")
+
+
+def _digest_of(source: Path) -> str | None:
+    """What an artifact says of its own content: a manifest, or a policy's description; None for a file that says nothing."""
+    for name in (FILE_NAME, BUNDLE_FILE):
+        if (source / name).is_file():
+            return str(read_json(source / name)["digest"])
+    return None
 
 
 def _manifests(output: Path) -> list[Path]:

@@ -1,9 +1,9 @@
-"""Lineage and audit for people: trees and tables in the terminal."""
+"""Lineage and audit for people: trees and lines in the terminal."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from rich.table import Table
+from rich.text import Text
 from rich.tree import Tree
 
 from pipelines.lineage.audit import Finding, Verdict, records_of
@@ -48,14 +48,12 @@ def _describe(graph: Graph, name: str, tree: Tree) -> None:
         tree.add(f"record  {record}  [dim]commit {str(facets['hindcast_git']['commit'])[:12]}[/]")
 
 
-def audit_table(findings: list[Finding]) -> Table:
-    """Broken and unknown links one a row; what holds is counted by stage."""
-    table = Table("stage", "verdict", "link", "detail", title="Audit", title_justify="left")
+def audit_lines(findings: list[Finding]) -> Iterator[Text]:
+    """A line a stage with its verdict and number of links, and under it a line for each link that does not hold."""
     for stage in dict.fromkeys(finding.stage for finding in findings):
         mine = [finding for finding in findings if finding.stage == stage]
         troubled = [finding for finding in mine if finding.verdict is not Verdict.HOLDS]
-        if not troubled:
-            table.add_row(stage, f"[green]{Verdict.HOLDS}[/]", f"{len(mine)} links", "")
+        worst = next((verdict for verdict in (Verdict.BROKEN, Verdict.UNKNOWN) if verdict in {f.verdict for f in mine}), Verdict.HOLDS)
+        yield Text.assemble((f"{worst:12}", STYLES[worst]), stage, (f"  {len(mine)} links", "dim"))
         for finding in troubled:
-            table.add_row(stage, f"[{STYLES[finding.verdict]}]{finding.verdict}[/]", finding.link, finding.detail)
-    return table
+            yield Text.assemble((f"  {finding.verdict}: ", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.lineage.audit import Finding, Verdict, audit_stages, exit_code
 from pipelines.lineage.graph import Graph
-from pipelines.lineage.lock import hash_path, read_stages
+from pipelines.lineage.lock import Hasher, read_stages
 from pipelines.lineage.record import recording
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
@@ -26,6 +26,7 @@ stages:
       cmd: python make.py ${item} artifacts/raw/${key}
       deps:
         - make.py
+        - code
       params:
         - datasets.${key}
       outs:
@@ -59,7 +60,11 @@ def project(tmp_path, monkeypatch):
     Path("dvc.yaml").write_text(DVC_YAML)
     Path("params.yaml").write_text("datasets: {one: 1, two: 2}\n")
     Path("make.py").write_text(MAKE)
+    for name in ("b.py", "a.py", "__pycache__/a.pyc"):
+        Path("code", name).parent.mkdir(parents=True, exist_ok=True)
+        Path("code", name).write_text(name)
     run("dvc", "init", "-q")
+    Path(".dvcignore").write_text("__pycache__\n")
     run("dvc", "repro", "-q")
     return tmp_path
 
@@ -74,7 +79,7 @@ def test_audit_and_lineage(project):
     lock = YAML(typ="safe").load(Path("dvc.lock").read_text())["stages"]
     for stage in lock.values():
         for entry in [*stage["deps"], *stage["outs"]]:
-            assert hash_path(Path(entry["path"])) == entry["md5"]
+            assert Hasher()(entry["path"]) == entry["md5"]
 
     graph = Graph(read_stages())
     assert graph.parents("train") == ["collect@one"]
@@ -85,7 +90,7 @@ def test_audit_and_lineage(project):
 
     clean = verdicts()
     assert clean[Verdict.BROKEN] == clean[Verdict.UNKNOWN] == []
-    assert len(clean[Verdict.HOLDS]) == 8  # two collects: make.py, parameter, output; train: input, output
+    assert len(clean[Verdict.HOLDS]) == 10  # two collects: make.py, code, parameter, output; train: input, output
 
     def broken_by(path: str, change) -> list[str]:
         file = Path(path)
@@ -108,6 +113,8 @@ def test_audit_and_lineage(project):
         "collect@two: command",
         "collect@two: parameter datasets.two",
     ]
+    assert broken_by("code/a.py", flip) == ["collect@one: input code", "collect@two: input code"]
+    assert broken_by("code/__pycache__/a.pyc", flip) == []
     assert broken_by("dvc.yaml", lambda data: data.replace(b"cp -r", b"cp -R")) == ["train: command"]
 
     result = CliRunner().invoke(app, ["audit"])

@@ -104,4 +104,4 @@ class Learner:
         else:
             error = squared_error(output[0], action)
             loss, fit = error if self.params.loss == "squared_error" else cloning_loss(log_prob), {"squared_error": error}
-        return loss, {"policy_loss": loss, "log_prob": jnp.mean(log_prob), **fit, **self._policy.spread(output)}
+        return loss, {"loss": loss, "policy_loss": loss, "log_prob": jnp.mean(log_prob), **fit, **self._policy.spread(output)}

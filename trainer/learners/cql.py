@@ -196,7 +196,8 @@ class Learner:
     def _loss(self, params: dict[str, Tree], target: Tree, step: Array, batch: Transition, key: Array) -> tuple[Array, Metrics]:
         """The sum of every network's loss, with the gradients stopped so that each loss reaches its own network alone."""
         if self.discrete:
-            return self._critic_loss(params, *self._discrete_values(params["critic"], target, batch), batch)
+            loss, metrics = self._critic_loss(params, *self._discrete_values(params["critic"], target, batch), batch)
+            return loss, {"loss": loss, **metrics}
         policy_key, target_key, set_key = jax.random.split(key, 3)
         output = self._outputs(params["policy"], batch.observation)
         next_output = stop_gradient(self._outputs(params["policy"], batch.next_observation))
@@ -204,7 +205,7 @@ class Learner:
         next_v = self._next_v(target, params["log_alpha"], next_output, batch.next_observation, target_key)
         q, q_set = self._set_values(params["critic"], stop_gradient(output), next_output, batch, set_key)
         loss, metrics = self._critic_loss(params, q, q_set, next_v, v, batch)
-        return loss + actor_loss, {**metrics, **actor_metrics}
+        return loss + actor_loss, {"loss": loss + actor_loss, **metrics, **actor_metrics}
 
     def _critic_loss(
         self, params: dict[str, Tree], q: Array, q_set: Array, next_v: Array, v: Array, batch: Transition

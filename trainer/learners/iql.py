@@ -92,6 +92,11 @@ def policy_loss(log_prob: Array, weight: Array) -> Array:
     return -jnp.mean(jax.lax.stop_gradient(weight) * log_prob)
 
 
+def with_total(metrics: Metrics) -> Metrics:
+    """The metrics and `loss`, the sum of the three losses."""
+    return {"loss": metrics["value_loss"] + metrics["policy_loss"] + metrics["critic_loss"], **metrics}
+
+
 @dataclass(frozen=True)
 class Learner:
     Params: ClassVar[type[LearnerParams]] = IQLParams
@@ -162,17 +167,16 @@ class Learner:
             grads["value"] = value_grad
         params, opt_state, more_norms = descend(self._optimizers, grads, params, opt_state)
         target = move_target(state.target, params["critic"], self.params.tau)
-        metrics = {**value_metrics, **policy_metrics, **critic_metrics, **norms, **more_norms}
+        metrics = {**with_total({**value_metrics, **policy_metrics, **critic_metrics}), **norms, **more_norms}
         return State(state.step + 1, key, params, target, opt_state), metrics
 
     def losses(self, state: State, batch: Transition) -> Metrics:
         check_batch(batch, self.spec)
         params = state.params
-        return {
-            **self._value_loss(params["value"], state.target, batch)[1],
-            **self._policy_loss(params["policy"], params["value"], state.target, batch, None)[1],
-            **self._critic_loss(params["critic"], params["value"], batch)[1],
-        }
+        value_metrics = self._value_loss(params["value"], state.target, batch)[1]
+        policy_metrics = self._policy_loss(params["policy"], params["value"], state.target, batch, None)[1]
+        critic_metrics = self._critic_loss(params["critic"], params["value"], batch)[1]
+        return with_total({**value_metrics, **policy_metrics, **critic_metrics})
 
     def policy(self, state: State) -> Tree:
         return state.params["policy"]
