@@ -1,6 +1,6 @@
 # Every target is complete by itself: it makes .venv from requirements.lock where that is missing or the lock has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup repro test unit e2e lint format benchmark lock
+.PHONY: help setup repro test unit lint format benchmark lock
 SHELL := /bin/sh
 
 VENV := .venv
@@ -18,15 +18,11 @@ repro: setup ## run the whole pipeline: data, checks, splits, training, evaluati
 	dvc repro
 	@hindcast results
 
-test: setup ## run all tests: unit, then whole pipelines
-	python -m pytest -m "not benchmark and not e2e" -n 2 --dist loadfile
-	python -m pytest -m e2e
+test: setup unit ## run all tests: the quick ones, then those that start processes and whole pipelines
+	python -m pytest -m "(slow or e2e) and not benchmark" -n 2 --dist loadgroup
 
-unit: setup ## run the unit tests only (about a minute)
-	python -m pytest -m "not benchmark and not e2e" -n 2 --dist loadfile
-
-e2e: setup ## run the tests of whole pipelines only
-	python -m pytest -m e2e
+unit: setup ## run the quick tests only (about a minute)
+	python -m pytest -m "not slow and not e2e and not benchmark" -n 2 --dist loadfile
 
 lint: setup ## check style, types and import contracts
 	ruff check .

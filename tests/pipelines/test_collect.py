@@ -146,6 +146,7 @@ def teacher(project: Path) -> Path:
     return POLICY
 
 
+@pytest.mark.slow
 def test_a_trained_policy_collects_the_next_data_set(teacher: Path) -> None:
     options = {**OPTIONS, "episodes": 3, "policy": {"kind": "bundle", "path": str(teacher)}}
     collect.run("toy", params(options, source="artifacts/models/teacher"))

@@ -111,11 +111,13 @@ def test_writes_policies_that_learnt_curves_and_a_manifest(trained: Path, monkey
     assert str(trained) not in "".join(path.read_bytes().decode(errors="ignore") for path in OUT.rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_runs_in_another_folder_to_the_same_bytes(trained: Path, project: Path) -> None:
     train.run("exp", params())
     assert files(project / OUT) == files(trained / OUT)
 
 
+@pytest.mark.slow
 def test_a_loss_that_explodes_keeps_the_checkpoint_and_the_old_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     OUT.mkdir(parents=True)
     (OUT / "curves.csv").write_text("old")

@@ -104,6 +104,7 @@ print(json.dumps(dict(builder.info.metadata.items())))
 """
 
 
+@pytest.mark.slow
 def test_tfds_reads_it_with_no_code_of_ours(nested, tmp_path):
     folder = nested.write(tmp_path)
     command = [sys.executable, "-I", "-c", READ_WITHOUT_US, str(folder), str(tmp_path)]
@@ -152,6 +153,7 @@ except HindcastError as error:
 """
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes_and_a_full_disk_leaves_nothing(nested, tmp_path):
     arguments = [str(ROOT / "datasets"), str(Path(__file__).parent), str(tmp_path / "there")]
     environment = {**os.environ, "PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo", "LANG": "C"}

@@ -175,6 +175,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_ends_in_the_same_bytes(tmp_path: Path) -> None:
     """The kills fall into the writing of a checkpoint, just after one, and between two."""
     rng = random.Random(0)

@@ -131,6 +131,7 @@ class NumpyIQL:
         return float(((q_of_data(critic, self.batch, self.spec) - target) ** 2).mean(-1).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["sequential", "joint"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_iql_equals_numpy_in_losses_and_one_update(spec: EnvSpec, order: str) -> None:
@@ -242,6 +243,7 @@ class NumpyCQL:
         return float(((q_of_data(critic, self.batch, CONTINUOUS) - target) ** 2).mean(-1).sum())
 
 
+@pytest.mark.slow
 def test_cql_on_continuous_actions_equals_numpy_in_losses_and_one_update() -> None:
     learner, state = learner_and_state("cql", CONTINUOUS, n_actions=N, policy_learning_rate=5e-4)
     batch, old = batch_of(CONTINUOUS), state.params

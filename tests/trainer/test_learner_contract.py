@@ -88,7 +88,8 @@ def assert_same(one: Any, other: Any) -> None:
 
 each_learner = pytest.mark.parametrize("algorithm", known_learners())
 each_case = pytest.mark.parametrize("case", [Case(a, kind) for a in known_learners() for kind in ACTIONS], ids=str)
-nested_cases = pytest.mark.parametrize("case", [Case(a, kind, nested=True) for a in known_learners() for kind in ACTIONS], ids=str)
+nested = [pytest.param(Case(a, kind, nested=True), marks=pytest.mark.slow) for a in known_learners() for kind in ACTIONS]
+nested_cases = pytest.mark.parametrize("case", nested, ids=str)
 
 
 def in_bounds(action: jax.Array, spec: ArraySpec) -> bool:

@@ -22,7 +22,7 @@ from trainer.preprocessing import Preprocessor
 
 SEEDS = (3, 8)
 S, B = len(SEEDS), 4
-PLAIN = Preprocessor((None,), (None,), np.float32(1), np.float32(0))
+PLAIN = Preprocessor((None,), (None,), (None,), np.float32(1), np.float32(0))
 
 
 class State(NamedTuple):
@@ -136,7 +136,7 @@ def test_no_result_depends_on_how_updates_are_cut() -> None:
 
 
 def test_rewards_are_transformed_on_the_way() -> None:
-    double = fit(Trail(), Preprocessor((None,), (None,), np.float32(2), np.float32(1)), feed(4), Plan((0, 1), 4, 4)).rows
+    double = fit(Trail(), Preprocessor((None,), (None,), (None,), np.float32(2), np.float32(1)), feed(4), Plan((0, 1), 4, 4)).rows
     plain = fit(Trail(), PLAIN, feed(4), Plan((0, 1), 4, 4)).rows
     np.testing.assert_array_equal(double[0].metrics["reward"], 2 * plain[0].metrics["reward"] + 1)
 
@@ -202,7 +202,7 @@ fit(learner, preprocessor, lambda start: itertools.repeat(superbatch), Plan((0, 
 """
 
 
-@pytest.mark.e2e
+@pytest.mark.slow
 def test_large_loops_do_not_hang() -> None:
     """Takes 20 s on two free cores; see trainer/program.py for what was seen."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}

@@ -45,6 +45,7 @@ def test_a_policy_without_layers_is_linear():
     )
 
 
+@pytest.mark.slow
 def test_iql_gives_its_policy_layers_of_its_own():
     module = load_learner("iql")
     spec = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((), "int64", 0, 1, num_values=2))

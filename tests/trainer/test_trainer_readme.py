@@ -35,7 +35,7 @@ def test_the_entries_are_valid(page_learner) -> None:
     assert (experiment.algorithm, experiment.preset) == ("dqn", "small")
 
 
-@pytest.mark.e2e
+@pytest.mark.slow
 def test_the_learner_passes_the_contract_from_the_moment_its_file_exists(tmp_path) -> None:
     for name in ("trainer", "datasets", "tests/trainer", "tests/conftest.py", "pyproject.toml"):
         source, target = ROOT / name, tmp_path / name
