@@ -7,7 +7,7 @@ import pytest
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing
-from rl_datasets.rlds import read_episodes, read_spec, write_rlds, writer
+from rl_datasets.rlds import read_episodes, read_spec, shards, write_rlds, writer
 from rl_datasets.schema import ArraySpec, EnvSpec
 
 
@@ -141,16 +141,49 @@ def test_a_source_that_fails_leaves_what_was_there(vector, tmp_path):
     assert [path.name for path in target.parent.iterdir()] == ["1.0.0"]
 
 
-def test_a_fault_between_memory_and_disk_is_noticed(vector, tmp_path, monkeypatch):
+FAULTS = {
+    "observation": lambda episode: {"observation": episode.observation + np.float32(1)},
+    "action": lambda episode: {"action": 1 - episode.action},
+    "reward": lambda episode: {"reward": -episode.reward},  # 0 becomes -0
+    "discount": lambda episode: {"discount": episode.discount / 2},
+    "one step fewer": lambda episode: {name: getattr(episode, name)[1:] for name in ("observation", "action", "reward", "discount")},
+    "ending": lambda episode: {"is_terminal": not episode.is_terminal},
+    "id": lambda episode: {"episode_id": episode.episode_id + " "},
+}
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, "metadata", "type of metadata", "fewer metadata"])
+def test_a_fault_in_memory_is_noticed(vector, tmp_path, monkeypatch, fault):
+    others = {"metadata": {"score": 0.5}, "type of metadata": {"seed": 7.0}}
+
     def faulty(episode, metadata):
-        is_hit = episode.episode_id == "episode-07"
-        hit = dataclasses.replace(episode, reward=episode.reward + np.float32(is_hit))
-        return encode(hit, metadata)
+        if episode.episode_id == "episode-07":
+            episode = dataclasses.replace(episode, **FAULTS.get(fault, lambda _: {})(episode))
+            metadata = (
+                {k: v for k, v in metadata.items() if k != "score"} if fault == "fewer metadata" else metadata | others.get(fault, {})
+            )
+        return encode(episode, metadata)
 
     encode = writer.encode_episode
     monkeypatch.setattr(writer, "encode_episode", faulty)
-    with pytest.raises(HindcastError, match="1 episodes differ from what was written, first 'episode-07'"):
+    with pytest.raises(HindcastError, match="'episode-07' was encoded as something else"):
         write(vector, tmp_path)
+
+
+def test_a_fault_on_the_way_to_the_disk_is_noticed(vector, tmp_path, monkeypatch):
+    """Records that are valid, but not where they were put."""
+    write_file = shards._write_file
+    monkeypatch.setattr(shards, "_write_file", lambda file, records: write_file(file, [records[i] for i in (0, 1, 3, 2)]))
+    with pytest.raises(HindcastError, match="6 episodes differ from what was written, first 'episode-02'"):
+        write(vector, tmp_path, shards=3)
+
+
+def test_a_description_of_other_data_is_noticed(vector, tmp_path, monkeypatch):
+    other = dataclasses.replace(vector.spec, observation=ArraySpec((2, 2), "float32"))
+    features = writer.dataset_features
+    monkeypatch.setattr(writer, "dataset_features", lambda _, columns: features(other, columns))
+    with pytest.raises(HindcastError, match="00000-of-00003, read back after writing, is described as something else"):
+        write(vector, tmp_path, shards=3)
 
 
 def test_no_permission(vector, tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing
 
 _FIRST, _SECOND = 0x0A, 0x12  # tags of fields 1 and 2, length-delimited
-_BYTES, _FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
+_BYTES, FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
 _LAYOUTS = 4096  # remembered at most; some kilobytes each
 
 
@@ -71,7 +71,7 @@ def read_layout(record: bytes) -> Layout:
                 first, last = _enter(record, value, kind)
             if not last == value_end == entry_end <= end:
                 raise NotCanonical
-            if kind in (_FLOATS, _INT64S) and first < last:
+            if kind in (FLOATS, _INT64S) and first < last:
                 first, content_end = _enter(record, first, _FIRST)
                 if content_end != last:
                     raise NotCanonical
@@ -86,7 +86,7 @@ def read_layout(record: bytes) -> Layout:
 
 def floats(record: bytes, stored: StoredList) -> np.ndarray:
     """Returns float32 values; none where the list is of another kind."""
-    size = (stored.end - stored.start) // 4 if stored.kind == _FLOATS else 0
+    size = (stored.end - stored.start) // 4 if stored.kind == FLOATS else 0
     return np.frombuffer(record, "<f4", size, stored.start).copy()  # where they lie they are not aligned
 
 

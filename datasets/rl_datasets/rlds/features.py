@@ -13,7 +13,7 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.decoding import StoredList, floats, int64s, integer, rows, strings
+from rl_datasets.rlds.decoding import FLOATS, StoredList, floats, int64s, integer, rows, strings
 from rl_datasets.rlds.example import (
     Feature,
     bytes_feature,
@@ -103,6 +103,7 @@ class StoredArray:
         self._encoding = _encoding(feature)
         self._dtype = np.dtype(self.spec.dtype)
         self._row_bytes = int(np.prod(self.spec.shape)) * self._dtype.itemsize
+        self._is_plain = self._encoding == "none" and self._dtype == np.dtype("<f4")
 
     def decode(self, record: bytes, stored: StoredList) -> np.ndarray:
         """Returns [steps, ...] from a list in a record. Raises ValueError where its values make no whole number of steps."""
@@ -110,6 +111,13 @@ class StoredArray:
         if array.dtype != self._dtype:
             array = array.astype(self._dtype)
         return array.reshape(-1, *self.spec.shape) if self.spec.shape else array
+
+    def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
+        """Whether what decodes from a record is this array, bit for bit."""
+        if self._is_plain and array.dtype == self._dtype and array.flags.c_contiguous:  # then its bytes are what is stored
+            return stored.kind == FLOATS and record[stored.start : stored.end] == array.tobytes()
+        found = self.decode(record, stored)
+        return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
 
     def _flat(self, record: bytes, stored: StoredList) -> np.ndarray:
         if self._encoding == "none":
@@ -140,6 +148,11 @@ class StoredColumn:
             return text.decode()
         value: bool | int | float = self._array.decode(record, stored).item()
         return int(value) if isinstance(value, bool) else value
+
+    def holds(self, record: bytes, stored: StoredList, value: str | int | float) -> bool:
+        """Whether what decodes from a record is this value; one that is not a number is itself."""
+        found = self.decode(record, stored)
+        return type(found) is type(value) and (found == value or (found != found and value != value))
 
 
 def array_spec(feature: Any, name: str) -> ArraySpec:

@@ -102,7 +102,7 @@ class RldsReader:
         labels = {key: StoredColumn(self._columns[key], key) for key in columns}
         layouts = LayoutReader()
         for shard in shards:
-            for number, record in enumerate(_records(shard)):
+            for number, record in enumerate(records(shard)):
                 try:
                     decoded = _decode(record, layouts, arrays, labels)
                 except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
@@ -222,7 +222,7 @@ def _decode(
     return steps, metadata
 
 
-def _records(shard: Shard) -> Iterator[bytes]:
+def records(shard: Shard) -> Iterator[bytes]:
     """Yields the records of a file. Raises HindcastError where it is damaged or holds more or fewer than it should."""
     found = 0
     try:

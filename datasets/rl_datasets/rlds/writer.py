@@ -1,29 +1,27 @@
 """Writes an RLDS directory: fast, and byte for byte the same for the same episodes.
 
-Episodes stream through; what stays in memory is a digest and two numbers an episode.
+Episodes stream through; what stays in memory is two digests and two numbers an episode.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from rl_datasets.digest import DatasetDigest, combined_digest, episode_digest, plain_metadata
+from rl_datasets.digest import DatasetDigest, combined_digest, plain_metadata
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.features import check_spec, dataset_features, encode_episode
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
-from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY, RldsReader, Shard
+from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY
 from rl_datasets.rlds.shards import ShardWriter
+from rl_datasets.rlds.verification import RecordCheck, verify
 from rl_datasets.schema import EnvSpec, Episode, validate_episode
 
 _NAME, _VERSION = r"[a-z][a-z0-9_]*", r"\d+\.\d+\.\d+"
-
-_THREADS = 2
 
 
 @dataclass(frozen=True)
@@ -59,11 +57,11 @@ def write_rlds(
     with _disk_errors(path):
         path.mkdir(parents=True, exist_ok=True)
         for split, episodes in splits.items():
-            info, steps[split] = _write_split(path, name, split, gate.passing(split, episodes), shards)
+            info, steps[split] = _write_split(path, name, split, gate.records_of(split, episodes), shards)
             infos.append(info)
         _write_description(path, name, version, gate, infos, steps, dict(versions or {}))
         for split in splits:
-            _verify(path, split, gate.digests[split].episodes)
+            verify(path, split, gate.digests[split].episodes, gate.records[split])
     digests = {split: gate.digests[split].hexdigest() for split in splits}
     counts = {split: len(gate.digests[split].episodes) for split in splits}
     transitions = {split: sum(steps[split]) - counts[split] for split in splits}
@@ -77,11 +75,13 @@ class _Gate:
         self.spec = spec
         self.columns: dict[str, type] = {}  # metadata, as in the first episode
         self.digests: dict[str, DatasetDigest] = {}
+        self.records: dict[str, list[bytes]] = {}  # the digests of records as they were made, in order
+        self._record_check: RecordCheck | None = None
 
-    def passing(self, split: str, episodes: Iterable[Episode]) -> Iterator[tuple[Episode, dict[str, str | int | float]]]:
-        """Yields (episode, plain metadata). Raises HindcastError at the first episode that must not be written."""
+    def records_of(self, split: str, episodes: Iterable[Episode]) -> Iterator[tuple[bytes, int]]:
+        """Yields (record, number of steps). Raises HindcastError at the first episode that must not be written."""
         others, own = list(self.digests.items()), DatasetDigest()
-        self.digests[split] = own
+        self.digests[split], self.records[split] = own, []
         for episode in episodes:
             validate_episode(episode, self.spec)
             metadata = plain_metadata(episode)
@@ -91,9 +91,16 @@ class _Gate:
                 if episode.episode_id in digest.episodes:
                     raise HindcastError(f"Episode '{episode.episode_id}' is in split '{other}' and in '{split}'; splits share no episode.")
             own.add(episode)
-            yield episode, metadata
+            record = encode_episode(episode, metadata)
+            self.records[split].append(self._checked(record, episode, metadata))
+            yield record, episode.length + 1
         if not own.episodes:
             raise HindcastError(f"Split '{split}' would be empty; each split needs an episode. Collect more, or change the fractions.")
+
+    def _checked(self, record: bytes, episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:
+        if self._record_check is None:
+            self._record_check = RecordCheck(self.spec, self.columns)
+        return self._record_check.digest(record, episode, metadata)
 
     def _check_columns(self, episode_id: str, metadata: Mapping[str, str | int | float]) -> None:
         found = {key: type(value) for key, value in metadata.items()}
@@ -127,14 +134,12 @@ def _check_names(name: str, version: str, splits: Iterable[str]) -> None:
             raise HindcastError(f"The {what} '{value}' is none that TFDS can read; it must match {pattern}.")
 
 
-def _write_split(
-    path: Path, name: str, split: str, episodes: Iterable[tuple[Episode, dict[str, str | int | float]]], shards: int | None
-) -> tuple[Any, list[int]]:
+def _write_split(path: Path, name: str, split: str, records: Iterable[tuple[bytes, int]], shards: int | None) -> tuple[Any, list[int]]:
     """Returns the tfds SplitInfo, and the number of steps of each shard."""
     steps, writer = [], ShardWriter(path, split)
-    for episode, metadata in episodes:
-        writer.write(encode_episode(episode, metadata))
-        steps.append(episode.length + 1)
+    for record, count in records:
+        writer.write(record)
+        steps.append(count)
     lengths = writer.shard_lengths(shards)
     template = tfds.core.ShardedFileTemplate(data_dir=path, dataset_name=name, split=split, filetype_suffix="tfrecord")
     writer.finish([Path(str(file)) for file in template.sharded_filepaths(len(lengths))], lengths)
@@ -164,23 +169,6 @@ def _write_description(
     info.set_file_format(tfds.core.FileFormat.TFRECORD)
     info.set_splits(tfds.core.SplitDict(infos))
     info.write_to_directory(path)
-
-
-def _verify(path: Path, split: str, expected: Mapping[str, str]) -> None:
-    """Reads a split back. Raises HindcastError where an episode is not what was written."""
-    reader = RldsReader(path)
-
-    def digests(shard: Shard) -> list[tuple[str, str]]:
-        return [(episode.episode_id, episode_digest(episode)) for episode in reader.episodes_of([shard])]
-
-    with ThreadPoolExecutor(_THREADS) as pool:  # hashing and copying run side by side
-        found = dict(pair for pairs in pool.map(digests, reader.shards(split)) for pair in pairs)
-    if found != expected:
-        wrong = sorted(key for key in {*found, *expected} if found.get(key) != expected.get(key))
-        raise HindcastError(
-            f"{path}, split '{split}': read back after writing, {len(wrong)} episodes differ from what was written, first '{wrong[0]}'. "
-            "The disk or memory may be faulty; run the command again."
-        )
 
 
 @contextmanager
