@@ -3,21 +3,19 @@
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from pipelines import paths
 from pipelines.params import Params
 from pipelines.reporting.page import number, render_page
 from pipelines.reporting.results import read_datasets, read_experiments
-from pipelines.stage import main
+from pipelines.stage import console, main
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json, write_text
 from trainer.metrics import CONFIDENCE
 
 PAGE = "index.html"
 SUMMARY = "summary.json"
-console = Console()
 
 
 def run(_key: str, params: Params) -> Path:
@@ -29,8 +27,7 @@ def run(_key: str, params: Params) -> Path:
     with replacing(paths.REPORT) as folder:
         write_text(folder / PAGE, page)
         write_json(folder / SUMMARY, [experiment.summary() for experiment in experiments])
-    console.print(results_table())
-    console.print(f"Report: {paths.REPORT / PAGE}", highlight=False)
+    console.print(f"{len(experiments)} experiments: {paths.REPORT / PAGE} ('hindcast results' shows the table here)", highlight=False)
     return paths.REPORT
 
 
