@@ -7,6 +7,7 @@ Wire format: https://protobuf.dev/programming-guides/encoding/
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -27,16 +28,10 @@ class Feature(NamedTuple):
 
 def encode_example(features: Mapping[str, Feature]) -> bytes:
     """Returns a serialised Example of features that were encoded by the functions below. Large content is copied once."""
-    pieces: list[bytes | memoryview] = [b""]
-    total = 0
-    for key in _in_order(tuple(features)):
-        kind, is_packed, content = features[key]
-        size = len(content)
-        before = _before_content(key, kind, is_packed, size)
-        pieces += (before, content)
-        total += len(before) + size
-    pieces[0] = _FIRST + _varint(total)
-    return b"".join(pieces)
+    keys = _in_order(tuple(features))
+    contents = [features[key].content for key in keys]
+    heads = _heads(tuple([(key, features[key].kind, features[key].is_packed) for key in keys]), tuple(map(len, contents)))
+    return b"".join(chain.from_iterable(zip(heads, [b"", *contents], strict=True)))
 
 
 def float_feature(array: np.ndarray) -> Feature:
@@ -111,7 +106,13 @@ def _in_order(keys: tuple[str, ...]) -> list[str]:
     return sorted(keys, key=lambda key: key.encode() + b"\xff")
 
 
-@lru_cache(maxsize=2**14)
+@lru_cache(maxsize=2**12)
+def _heads(entries: tuple[tuple[str, bytes, bool], ...], sizes: tuple[int, ...]) -> list[bytes]:
+    """Returns the bytes before everything, and before the content of each entry; episodes of one length share them."""
+    heads = [_before_content(*entry, size) for entry, size in zip(entries, sizes, strict=True)]
+    return [_FIRST + _varint(sum(map(len, heads)) + sum(sizes)), *heads]
+
+
 def _before_content(key: str, kind: bytes, is_packed: bool, size: int) -> bytes:
     """Returns the bytes of a map entry that come before a content of this size."""
     head = _FIRST + _varint(size) if is_packed and size else b""

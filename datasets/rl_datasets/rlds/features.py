@@ -138,6 +138,7 @@ class StoredColumn:
         self.key = name.encode()
         self._array = None if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
         self._is_integer = self._array is not None and self._array.spec.dtype == "int64" and _encoding(feature) == "none"
+        self._last: tuple[tuple[int, bytes], str | int | float] | None = None  # what was decoded last
 
     def decode(self, record: bytes, stored: StoredList) -> str | int | float:
         """Raises ValueError where there is not exactly one value."""
@@ -151,7 +152,10 @@ class StoredColumn:
 
     def holds(self, record: bytes, stored: StoredList, value: str | int | float) -> bool:
         """Whether what decodes from a record is this value; one that is not a number is itself."""
-        found = self.decode(record, stored)
+        content = stored.kind, record[stored.start : stored.end]
+        if self._last is None or self._last[0] != content:  # most columns hold the same in one episode after another
+            self._last = content, self.decode(record, stored)
+        found = self._last[1]
         return type(found) is type(value) and (found == value or (found != found and value != value))
 
 

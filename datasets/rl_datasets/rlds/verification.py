@@ -42,17 +42,21 @@ class RecordCheck:
 
     def _holds(self, record: bytes, layout: Layout, episode: Episode, metadata: Mapping[str, str | int | float]) -> bool:
         arrays = [*named_leaves(episode.observation, "steps/observation"), *_own_arrays(episode)]
-        columns = {"episode_id": episode.episode_id, **metadata}
-        if len(layout) != len(arrays) + len(columns) + 3:
+        flags = _flags(episode.length, episode.is_terminal)
+        if len(layout) != len(arrays) + len(flags) + 1 + len(metadata):
             return False
         for name, array in arrays:
             stored = self._arrays[name]
             if not stored.holds(record, layout[stored.key], array):
                 return False
-        for key, flags in _flags(episode.length, episode.is_terminal):
-            if record[layout[key].start : layout[key].end] != flags:
+        for key, expected in flags:
+            if record[layout[key].start : layout[key].end] != expected:
                 return False
-        return all(self._columns[key].holds(record, layout[key.encode()], value) for key, value in columns.items())
+        for name, value in (("episode_id", episode.episode_id), *metadata.items()):
+            column = self._columns[name]
+            if not column.holds(record, layout[column.key], value):
+                return False
+        return True
 
 
 def verify(path: Path, split: str, digests: Mapping[str, str], record_digests: Sequence[bytes]) -> None:
