@@ -193,6 +193,7 @@ del dropped
 """
 
 
+@pytest.mark.slow
 def test_leaving_early_is_silent(wide):
     """At the end of the process, windows are still being read."""
     datasets = str(Path(__file__).parents[2] / "datasets")
@@ -235,6 +236,7 @@ print(*peaks, stream.is_global)
 """
 
 
+@pytest.mark.slow
 def test_memory_levels_off_under_the_cap(tmp_path):
     """61 MB of data under a cap of 16 MB, in a process of its own."""
     datasets = str(Path(__file__).parents[2] / "datasets")

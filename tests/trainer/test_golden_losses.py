@@ -12,6 +12,7 @@ import pytest
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition
 from trainer.learner import load_learner
 
+pytestmark = pytest.mark.slow
 SMALL: dict[str, Any] = {"hidden_sizes": (4, 3), "learning_rate": 1e-3, "gamma": 0.9}
 OBSERVATION = ArraySpec((2,), "float32")
 DISCRETE = EnvSpec("Toy-v0", OBSERVATION, ArraySpec((), "int64", 1, 3, num_values=3))
@@ -131,7 +132,6 @@ class NumpyIQL:
         return float(((q_of_data(critic, self.batch, self.spec) - target) ** 2).mean(-1).sum())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("order", ["sequential", "joint"])
 @pytest.mark.parametrize("spec", SPECS)
 def test_iql_equals_numpy_in_losses_and_one_update(spec: EnvSpec, order: str) -> None:
@@ -243,7 +243,6 @@ class NumpyCQL:
         return float(((q_of_data(critic, self.batch, CONTINUOUS) - target) ** 2).mean(-1).sum())
 
 
-@pytest.mark.slow
 def test_cql_on_continuous_actions_equals_numpy_in_losses_and_one_update() -> None:
     learner, state = learner_and_state("cql", CONTINUOUS, n_actions=N, policy_learning_rate=5e-4)
     batch, old = batch_of(CONTINUOUS), state.params
