@@ -30,7 +30,7 @@ def run(key: str, params: Params) -> Path:
     version = params.dataset(experiment.dataset).version
     split = paths.SPLITS / experiment.dataset / version
     source = Input(f"{experiment.dataset} {version}", split.as_posix(), read_manifest(split).digest)
-    behaviour = read_json(split / "stats.json")["episode_return"]["mean"]
+    behaviour = read_json(split / "stats.json", "episode_return")["episode_return"]["mean"]
     learner = params.learner_params(key).model_dump(mode="json")
     expected = {
         paths.MODELS / key / "policies" / f"seed_{seed}": wanted(experiment, version, source.digest, learner, seed)

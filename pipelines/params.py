@@ -29,13 +29,15 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def _inside_project(path: str) -> str:
+    if path.strip() in ("", "."):
+        raise ValueError("must name a file or folder, and not the whole project")
     if Path(path).is_absolute() or ".." in Path(path).parts:
         raise ValueError("must be a path inside the project, relative to its root")
     return path
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DatasetParams(_Section):
@@ -130,13 +132,16 @@ class Params(_Section):
 
     def learner_params(self, experiment: str) -> Any:
         """Returns the frozen preset of an experiment's learner. Raises HindcastError where it is unknown or a value is wrong."""
+        entry = self.experiments[experiment]
+        return self.preset(entry.algorithm, entry.preset)
+
+    def preset(self, algorithm: str, preset: str) -> Any:
+        """Returns one preset of one learner, checked by the learner's own model."""
         from trainer.learner import load_learner  # JAX takes most of a second, and only training needs it
 
-        entry = self.experiments[experiment]
-        with _at(f"experiments.{experiment}.algorithm"):
-            module = load_learner(entry.algorithm)
-        path = f"learners.{entry.algorithm}.{entry.preset}"
-        return _validate(module.Params, self.learners[entry.algorithm][entry.preset], path)
+        with _at(f"learners.{algorithm}"):
+            module = load_learner(algorithm)
+        return _validate(module.Params, self.learners[algorithm][preset], f"learners.{algorithm}.{preset}")
 
 
 def read_values(path: Path = paths.PARAMS) -> dict[str, Any]:
@@ -145,6 +150,8 @@ def read_values(path: Path = paths.PARAMS) -> dict[str, Any]:
         values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise HindcastError(f"{path} is missing in {Path.cwd().name}/. Run from the project's root, where params.yaml is.") from error
+    except OSError as error:
+        raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
     except (YAMLError, UnicodeDecodeError) as error:
         raise HindcastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
@@ -161,10 +168,13 @@ def load_params(path: Path = paths.PARAMS) -> Params:
 
 def validate_all(params: Params) -> None:
     """Checks what `load_params` leaves to the modules: every data set's options and every experiment's preset."""
-    for dataset in params.datasets:
+    for dataset, entry in params.datasets.items():
         params.builder_options(dataset)
-    for experiment in params.experiments:
-        params.learner_params(experiment)
+        if not entry.source.startswith("artifacts/") and not Path(entry.source).exists():
+            raise HindcastError(f"params.yaml:\n  datasets.{dataset}.source: found '{entry.source}', but there is no such file or folder.")
+    for algorithm, presets in params.learners.items():
+        for preset in presets:
+            params.preset(algorithm, preset)
 
 
 def _validate(model: type[Model], values: Mapping[str, Any], path: str) -> Model:
@@ -172,21 +182,38 @@ def _validate(model: type[Model], values: Mapping[str, Any], path: str) -> Model
         # Strict, so that "2" is no number and true no integer; through JSON, where a list may still stand for a tuple.
         return model.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
-        lines = [_describe(fault, path, model) for fault in error.errors()]
+        lines = [_describe(fault, path, model, values) for fault in error.errors()]
         raise HindcastError("params.yaml:\n" + "\n".join(f"  {line}" for line in lines)) from error
 
 
-def _describe(fault: Any, path: str, model: type[BaseModel]) -> str:
+def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> str:
     """One fault of pydantic's as 'key.path: found <value>; <what is allowed>'."""
-    location = ".".join(str(part) for part in (path, *fault["loc"]) if part not in ("", "[key]"))
+    parts = _without_tags(fault["loc"], values)
+    location = ".".join(str(part) for part in (path, *parts) if part not in ("", "[key]"))
+    message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         known = _fields_at(model, fault["loc"][:-1])
         near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"allowed here: {', '.join(known)}" if known else "it is not allowed here"
         return f"{location}: unknown key (value {fault['input']!r}); {hint}"
     if fault["type"] == "missing":
-        return f"{location}: missing; {fault['msg'].lower()}"
-    return f"{location}: found {fault['input']!r}; {fault['msg'][0].lower()}{fault['msg'][1:]}"
+        return f"{location}: missing; {message.lower()}"
+    return f"{location}: found {fault['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _without_tags(location: tuple[Any, ...], values: Any) -> list[Any]:
+    """The parts of a location that are keys in the file; pydantic adds the `kind` of an entry that has several."""
+    parts, tagged = [], False
+    for part in location:
+        tagged = not tagged and isinstance(values, Mapping) and values.get("kind") == part
+        if tagged:
+            continue
+        parts.append(part)
+        if isinstance(values, Mapping):
+            values = values.get(part)
+        elif isinstance(values, list) and isinstance(part, int):
+            values = values[part]
+    return parts
 
 
 def _fields_at(model: Any, location: tuple[Any, ...]) -> list[str]:
@@ -195,9 +222,20 @@ def _fields_at(model: Any, location: tuple[Any, ...]) -> list[str]:
         if isinstance(model, type) and issubclass(model, BaseModel):
             field = model.model_fields.get(str(part))
             model = field.annotation if field else None
-        else:  # a mapping or sequence of models: its last argument is the element
-            model = (get_args(model) or (None,))[-1]
+        else:  # one of several kinds, or a mapping or sequence of models, whose last argument is the element
+            choices = [choice for choice in _members(model) if part in get_args(choice.model_fields["kind"].annotation)]
+            model = choices[0] if choices else (get_args(model) or (None,))[-1]
     return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _members(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models with a `kind` inside an annotation such as Annotated[A | B, ...]."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        if "kind" in annotation.model_fields:
+            yield annotation
+        return
+    for argument in get_args(annotation):
+        yield from _members(argument)
 
 
 def _require(name: str, known: Iterable[str], path: str, what: str) -> None:

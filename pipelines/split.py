@@ -37,7 +37,7 @@ def run(key: str, params: Params) -> Path:
 
 def require_passed(key: str, raw: Path, checks: Path) -> None:
     """Raises HindcastError where the report says "fail" or is about other data than those in `raw`."""
-    report, digest = read_json(checks / REPORT), read_manifest(raw).digest
+    report, digest = read_json(checks / REPORT, "verdict", "digest"), read_manifest(raw).digest
     if report["digest"] != digest:
         raise HindcastError(
             f"{checks / REPORT} is about data of digest {report['digest'][:12]}, but {raw} now holds {digest[:12]}. "

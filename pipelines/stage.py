@@ -1,6 +1,7 @@
 """The frame that every stage runs in: reads the parameters, runs it, turns errors into one message, and leaves a record."""
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +24,13 @@ def main(stage: str, run: Run, keyed: bool = True) -> None:
         parser.add_argument("key", help="name of the data set or experiment in params.yaml")
     key = parser.parse_args().key if keyed else ""
     job = f"{stage}@{key}" if keyed else stage
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a terminated run cleans up as an interrupted one does
     try:
         with recording(job) as outcome:
             outcome.folders.append(run(key, load_params()))
+    except KeyboardInterrupt:
+        console.print(f"[bold red]{job} was interrupted.[/] Nothing that was there before was changed; run the same command again.")
+        sys.exit(130)
     except HindcastError as error:
         console.print(f"[bold red]{job} failed.[/]", end=" ")
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)

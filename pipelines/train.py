@@ -93,7 +93,7 @@ def prepare(key: str, params: Params) -> Task:
     train, version = experiment.train, params.dataset(experiment.dataset).version
     split = paths.SPLITS / experiment.dataset / version
     dataset = Dataset(experiment.dataset, version, read_manifest(split).digest)
-    statistics = read_json(split / "stats.json")
+    statistics = read_json(split / "stats.json", "observation", "episode_return")
     options = {"readers": params.runtime.readers, "memory_cap_mb": train.memory_cap_mb}
     stream = open_stream(split, loop.TRAIN, batch_size=train.batch_size, **options)
     if stream.transitions != statistics.get("transitions"):

@@ -53,6 +53,10 @@ class Bundle:
         return EnvSpec.from_json(self.description["spec"])
 
     @property
+    def digest(self) -> str:
+        return str(self.description["digest"])
+
+    @property
     def seed(self) -> int:
         """The training seed."""
         return int(self.description["seed"])
@@ -225,4 +229,6 @@ def _digest(description: Mapping[str, Any]) -> str:
 
 
 def _damaged(path: Path, what: str) -> HindcastError:
-    return HindcastError(f"{path} is damaged or missing: {what}. Restore it with 'dvc checkout', or train it again with 'dvc repro'.")
+    return HindcastError(
+        f"{path} is damaged or missing: {what}. Restore it with 'dvc checkout --force', or train it again with 'dvc repro'."
+    )

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from jax import Array
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 import trainer.learners
-from rl_datasets.errors import HindcastError
+from rl_datasets.errors import HindcastError, describe_raise
 from rl_datasets.schema import EnvSpec, Transition, Tree
 
 State = TypeVar("State")
@@ -23,10 +23,10 @@ Metrics = dict[str, Array]  # scalars, float32
 class LearnerParams(BaseModel):
     """What every learner's preset holds. A learner's own `Params` derives from this and adds what its paper names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     gamma: float = Field(0.99, ge=0, lt=1)
-    hidden_sizes: tuple[int, ...] = Field((256, 256), min_length=1)
+    hidden_sizes: tuple[PositiveInt, ...] = Field((256, 256), min_length=1)
     learning_rate: float = Field(3e-4, gt=0)
     max_grad_norm: float | None = Field(None, gt=0)
     normalize_observations: Literal["none", "standardize", "whiten"] = "standardize"  # by the train split; see trainer/preprocessing.py
@@ -81,4 +81,7 @@ def load_learner(algorithm: str) -> ModuleType:
         raise HindcastError(
             f"There is no learner '{algorithm}'. Known: {', '.join(known_learners())}. A learner is a file trainer/learners/<name>.py."
         )
-    return importlib.import_module(f"trainer.learners.{algorithm}")
+    try:
+        return importlib.import_module(f"trainer.learners.{algorithm}")
+    except Exception as error:  # whatever a file that a user wrote raises
+        raise HindcastError(f"The learner '{algorithm}' cannot be imported: {describe_raise(error)}. Mend its file.") from error

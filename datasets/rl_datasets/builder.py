@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict
 
 import rl_datasets.builders
-from rl_datasets.errors import HindcastError
+from rl_datasets.errors import HindcastError, describe_raise
 from rl_datasets.manifest import Input
 from rl_datasets.schema import EnvSpec, Episode, Tree
 
@@ -26,11 +26,16 @@ RAW_SPLIT = "raw"  # the one split of a data set as its builder made it
 class BuilderOptions(BaseModel):
     """The base of every builder's `Options`: frozen, and an unknown key is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class BatchPolicy(Protocol):
     """A trained policy as a builder sees it. It must pickle, for it is handed to worker processes."""
+
+    @property
+    def digest(self) -> str:
+        """Of its content: the same digest, the same policy."""
+        ...
 
     def act(self, observation: Tree) -> Any:
         """Deterministic actions [N, ...] for raw observations [N, ...]."""
@@ -106,4 +111,7 @@ def load_builder(name: str) -> ModuleType:
             f"There is no builder '{name}'. Known: {', '.join(known_builders())}. "
             "A builder is a file datasets/rl_datasets/builders/<name>.py; datasets/README.md shows how to write one."
         )
-    return importlib.import_module(f"rl_datasets.builders.{name}")
+    try:
+        return importlib.import_module(f"rl_datasets.builders.{name}")
+    except Exception as error:  # whatever a file that a user wrote raises
+        raise HindcastError(f"The builder '{name}' cannot be imported: {describe_raise(error)}. Mend its file.") from error

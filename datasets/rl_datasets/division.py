@@ -100,7 +100,7 @@ def _assign(raw: Path, digest: str, params: SplitParams, advance: Callable[[int]
     if found != digest:
         raise HindcastError(
             f"{raw} holds content of digest {found[:12]}, but its manifest names {digest[:12]}: the files were changed after they "
-            "were made. Restore them with 'dvc checkout' or rebuild them with 'dvc repro'."
+            "were made. Restore them with 'dvc checkout --force' or rebuild them with 'dvc repro'."
         )
     require_episodes(Counter(groups.values()), params.fractions)
     return entries, len(entries) - len(groups)

@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from rl_datasets.errors import HindcastError
+from rl_datasets.errors import HindcastError, describe_raise
 from rl_datasets.schema import ArraySpec, EnvSpec, ReferenceReturns, Tree
 
 _NO_KWARGS: Mapping[str, Any] = {}
@@ -35,8 +35,9 @@ def make_env(env_id: str, env_kwargs: Mapping[str, Any] = _NO_KWARGS, max_episod
             f"There is no environment '{env_id}'. {hint} One of another package is written 'module:EnvId-v0', "
             "where importing the module registers it."
         ) from error
-    except (gym.error.Error, TypeError, ValueError) as error:
-        raise HindcastError(f"Environment '{env_id}' could not be made with env_kwargs {dict(env_kwargs)}: {error}") from error
+    except Exception as error:  # whatever an environment's own code raises
+        where = describe_raise(error)
+        raise HindcastError(f"Environment '{env_id}' could not be made with env_kwargs {dict(env_kwargs)}: {where}.") from error
 
 
 def env_spec(

@@ -6,6 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, write_json
 
 FILE_NAME = "manifest.json"
@@ -44,5 +45,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest:
     """Raises HindcastError where it is missing or broken."""
-    values = read_json(folder / FILE_NAME)
-    return Manifest(**{**values, "inputs": tuple(Input(**entry) for entry in values["inputs"])})
+    values = read_json(folder / FILE_NAME, "job", "digest", "parameters", "inputs")
+    try:
+        return Manifest(**{**values, "inputs": tuple(Input(**entry) for entry in values["inputs"])})
+    except TypeError as error:
+        raise HindcastError(
+            f"{folder / FILE_NAME} is no manifest of this version ({error}). Rebuild it with 'dvc repro --force'."
+        ) from error

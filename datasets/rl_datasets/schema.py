@@ -94,16 +94,21 @@ class EnvSpec:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "EnvSpec":
-        references = values["reference_returns"]
-        return cls(
-            **{
-                **values,
+        """Raises HindcastError where the values are not what `to_json` gives."""
+        try:
+            references = values["reference_returns"]
+            decoded = {
                 "observation": _decode_tree(values["observation"]),
                 "action": _decode_tree(values["action"]),
                 "reward_range": _decode_bound(values["reward_range"]),
                 "reference_returns": references and ReferenceReturns(**references),
             }
-        )
+            return cls(**{**values, **decoded})
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise HindcastError(
+                f"The stored description of an environment is damaged ({type(error).__name__}: {error}). "
+                "Restore the data set or policy with 'dvc checkout --force', or rebuild it."
+            ) from error
 
 
 @dataclass(frozen=True)

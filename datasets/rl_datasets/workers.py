@@ -73,7 +73,7 @@ def _start() -> tuple["subprocess.Popen[bytes]", "Connection[Any, Any]"]:
     ours, theirs = Pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", __name__, str(theirs.fileno())]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603
     theirs.close()
     return process, ours
 

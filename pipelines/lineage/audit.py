@@ -43,7 +43,7 @@ def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None]
     hash_of = Hasher()
     for name in upstream(graph, stages):
         advance(name)
-        findings += _audit_stage(graph.stages[name], hash_of)
+        findings += _audit_stage(graph, graph.stages[name], hash_of)
     return findings
 
 
@@ -69,7 +69,7 @@ def exit_code(findings: list[Finding]) -> int:
     return 1 if Verdict.BROKEN in verdicts else 2 if Verdict.UNKNOWN in verdicts else 0
 
 
-def _audit_stage(stage: Stage, hash_of: Hasher) -> Iterator[Finding]:
+def _audit_stage(graph: Graph, stage: Stage, hash_of: Hasher) -> Iterator[Finding]:
     if stage.locked is None:
         yield Finding(stage.name, Verdict.UNKNOWN, "dvc.lock", f"has no run of this stage; make it with 'dvc repro {stage.name}'")
         return
@@ -78,7 +78,8 @@ def _audit_stage(stage: Stage, hash_of: Hasher) -> Iterator[Finding]:
     for kind, expected_paths in (("deps", stage.dependencies), ("outs", stage.outputs)):
         locked = stage.locked_hashes(kind)
         for path in sorted({*expected_paths, *locked}):
-            yield _audit_path(stage.name, path, kind, locked.get(path), hash_of)
+            restore = f"dvc checkout --force {path}" if graph.makers(path) else f"git checkout {path}"
+            yield _audit_path(stage.name, path, kind, locked.get(path), hash_of, restore)
     yield from _audit_manifests(stage)
 
 
@@ -97,7 +98,7 @@ def _audit_parameters(stage: Stage) -> Iterator[Finding]:
         yield Finding(stage.name, Verdict.HOLDS if same else Verdict.BROKEN, f"parameter {key}", detail)
 
 
-def _audit_path(stage: str, path: str, kind: str, locked: str | None, hash_of: Hasher) -> Finding:
+def _audit_path(stage: str, path: str, kind: str, locked: str | None, hash_of: Hasher, restore: str) -> Finding:
     word = "input" if kind == "deps" else "output"
     if locked is None:
         return Finding(stage, Verdict.BROKEN, f"{word} {path}", "dvc.yaml names it, but the last run did not know it; run 'dvc repro'")
@@ -105,7 +106,7 @@ def _audit_path(stage: str, path: str, kind: str, locked: str | None, hash_of: H
     if found is None:
         return Finding(stage, Verdict.UNKNOWN, f"{word} {path}", "is not here; 'dvc checkout' or 'dvc pull' brings it back")
     if found != locked:
-        mend = f"if it was changed on purpose run 'dvc repro', if not restore it with '{'git' if kind == 'deps' else 'dvc'} checkout'"
+        mend = f"if it was changed on purpose run 'dvc repro', if not restore it with '{restore}'"
         return Finding(stage, Verdict.BROKEN, f"{word} {path}", f"md5 is {found}, dvc.lock says {locked}; {mend}")
     return Finding(stage, Verdict.HOLDS, f"{word} {path}")
 
@@ -130,7 +131,7 @@ def _digest_of(source: Path) -> str | None:
     """What an artifact says of its own content: a manifest, or a policy's description; None for a file that says nothing."""
     for name in (FILE_NAME, BUNDLE_FILE):
         if (source / name).is_file():
-            return str(read_json(source / name)["digest"])
+            return str(read_json(source / name, "digest")["digest"])
     return None
 
 

@@ -90,8 +90,11 @@ def _read_lock() -> dict[str, Any]:
         return {}
     try:
         content = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8")) or {}
-        return dict(content.get("stages", {}))
-    except (YAMLError, AttributeError) as error:
+        stages = dict(content.get("stages", {}))
+        for stage in stages.values():
+            _ = [(entry["path"], entry["md5"]) for kind in ("deps", "outs") for entry in stage.get(kind, ())]
+        return stages
+    except (YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise HindcastError(
             f"{LOCK} is not what DVC writes: {' '.join(str(error).split())}. If a merge left its markers there, take one side "
             "('git checkout --theirs dvc.lock') and run 'dvc repro'."

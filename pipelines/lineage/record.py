@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import paths
+from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_json
 from rl_datasets.manifest import FILE_NAME, read_manifest
 
@@ -45,8 +46,11 @@ def recording(job: str, folder: Path = paths.RECORDS) -> Iterator[Outcome]:
         raise
     finally:
         run_id = str(uuid.uuid4())
-        event = _event(job, run_id, started, time.monotonic() - clock, error, outcome)
-        write_json(folder / job / f"{started:%Y%m%dT%H%M%S}-{run_id[:8]}.json", event)
+        try:
+            event = _event(job, run_id, started, time.monotonic() - clock, error, outcome)
+            write_json(folder / job / f"{started:%Y%m%dT%H%M%S}-{run_id[:8]}.json", event)
+        except HindcastError as failure:  # the stage's own outcome is what counts, and what the caller must see
+            print(f"No record of this run was kept: {failure}", file=sys.stderr)
 
 
 def _event(job: str, run_id: str, started: datetime, seconds: float, error: str, outcome: Outcome) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def read_dataset(name: str, version: str) -> DatasetResult:
     episodes = read_table(folder / "episodes.csv", EPISODE_COLUMNS)
     if not (episodes["split"] == BEHAVIOUR_SPLIT).any():
         raise HindcastError(f"{folder / 'episodes.csv'} has no episode of the split '{BEHAVIOUR_SPLIT}'. Run 'dvc repro split@{name}'.")
-    return DatasetResult(name, version, read_json(paths.CHECKS / name / "report.json"), episodes, read_manifest(folder).digest)
+    return DatasetResult(name, version, read_json(paths.CHECKS / name / "report.json", "verdict"), episodes, read_manifest(folder).digest)
 
 
 def read_experiments(params: Params) -> list[ExperimentResult]:
@@ -106,10 +106,10 @@ def read_experiment(name: str, params: ExperimentParams, version: str) -> Experi
             f"{folder} was made with other parameters than params.yaml now has for '{name}' ({', '.join(differing)} differ), "
             f"and a report never mixes the two. Run 'dvc repro evaluate@{name}'."
         )
-    metrics = read_json(folder / "metrics.json")
+    metrics = read_json(folder / "metrics.json", "return_mean", "iqm")
     episodes = read_table(folder / "episodes.csv", EVALUATION_COLUMNS)
     curves = read_table(paths.MODELS / name / "curves.csv", CURVE_KEYS)
-    statistics = read_json(paths.SPLITS / params.dataset / version / "stats.json")
+    statistics = read_json(paths.SPLITS / params.dataset / version / "stats.json", "episode_return", "transitions")
     returns = _return_matrix(episodes, params, folder)
     return ExperimentResult(name, params, metrics, returns, curves, statistics["transitions"], manifest.notes, manifest.inputs)
 
@@ -121,11 +121,13 @@ def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     except FileNotFoundError as error:
         raise HindcastError(f"{path} is missing. Run the stage that makes it: 'dvc repro' runs all that are needed.") from error
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
-        raise HindcastError(f"{path} is not a table ({error}). Restore it with 'dvc checkout' or rebuild it with 'dvc repro'.") from error
+        raise HindcastError(
+            f"{path} is not a table ({error}). Restore it with 'dvc checkout --force' or rebuild it with 'dvc repro'."
+        ) from error
     missing = [column for column in columns if column not in table.columns]
     if missing or table.empty:
         found = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
-        raise HindcastError(f"{path} {found}. Restore it with 'dvc checkout' or rebuild it with 'dvc repro'.")
+        raise HindcastError(f"{path} {found}. Restore it with 'dvc checkout --force' or rebuild it with 'dvc repro'.")
     return table
 
 
@@ -136,6 +138,7 @@ def _return_matrix(episodes: pd.DataFrame, params: ExperimentParams, folder: Pat
     if sorted(rows.index) != sorted(expected):
         raise HindcastError(
             f"{folder / 'episodes.csv'} has {len(rows)} rows, but exactly one is expected for each of the {len(params.train.seeds)} "
-            f"training seeds and {params.evaluate.episodes} episodes. Restore it with 'dvc checkout' or rebuild it with 'dvc repro'."
+            f"training seeds and {params.evaluate.episodes} episodes. "
+            "Restore it with 'dvc checkout --force' or rebuild it with 'dvc repro'."
         )
     return rows.loc[expected].to_numpy(np.float64).reshape(len(params.train.seeds), -1)

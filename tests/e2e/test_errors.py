@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rl_datasets.builder import BuilderOptions, Context
+from rl_datasets.builder import BuilderBase, BuilderOptions
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 
 
@@ -24,14 +24,8 @@ class Options(BuilderOptions):
     fault: str
 
 
-class Builder:
-    notes = ()
-    inputs = ()
-    packages = ("numpy",)
-    expected_episodes = None
-
-    def __init__(self, options: Options, context: Context) -> None:
-        self.options = options
+class Builder(BuilderBase):
+    options: Options
 
     def spec(self) -> EnvSpec:
         return EnvSpec("Toy-v0", ArraySpec((1,), "float32"), ArraySpec((1,), "float32", -1.0, 1.0))
@@ -152,7 +146,8 @@ def test_two_repros_at_once(project):
     while not lock.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     second = project.run("dvc", "repro", "collect@cartpole", check=False)
-    assert first.wait(timeout=120) == 0
+    first.communicate(timeout=120)
+    assert first.returncode == 0
     assert second.returncode != 0
     assert "lock" in (second.stdout + second.stderr).lower()
     project.run("dvc", "repro", "collect@cartpole")

@@ -72,6 +72,12 @@ def test_models_are_frozen_and_hashable(tmp_path):
         ("builder: gymnasium", "builder: gymnasum", r"datasets\.toy\.builder: There is no builder 'gymnasum'\. Known: .*gymnasium"),
         ("episodes: 10", "episods: 10", r"datasets\.toy\.options\.episods: unknown key"),
         ("learning_rate: 3e-4", "learning_rate: -1", r"learners\.bc\.small\.learning_rate: found -1; .*greater than 0"),
+        ("learning_rate: 3e-4", "learning_rate: .inf", r"learners\.bc\.small\.learning_rate: found inf; .*finite"),
+        ("learning_rate: 3e-4", "hidden_sizes: [0]", r"learners\.bc\.small\.hidden_sizes\.0: found 0; .*greater than 0"),
+        ("source: requirements.lock", "source: .", r"datasets\.toy\.source: found '\.'; must name a file or folder"),
+        ("source: requirements.lock", "source: nope.txt", r"datasets\.toy\.source: found 'nope\.txt', but there is no such file"),
+        ("kind: random", "kind: random, foo: 1", r"datasets\.toy\.options\.policy\.foo: unknown key \(value 1\); allowed here: kind$"),
+        ("kind: random", "kind: epsilon, epsilon: 2", r"datasets\.toy\.options\.policy\.epsilon: found 2"),
         ("learning_rate: 3e-4", "lr: 3e-4", r"learners\.bc\.small\.lr: unknown key \(value 0\.0003\)"),
         ("runtime:", "runtim:", r"runtim: unknown key .*did you mean 'runtime'\?"),
     ],
@@ -89,7 +95,7 @@ def test_names_all_faults_at_once(tmp_path):
 
 
 def test_an_unknown_learner_lists_the_known_ones(tmp_path):
-    with pytest.raises(HindcastError, match=r"experiments\.toy_bc\.algorithm: There is no learner 'nosuch'\. Known: .*iql"):
+    with pytest.raises(HindcastError, match=r"learners\.nosuch: There is no learner 'nosuch'\. Known: .*iql"):
         load(tmp_path, VALID.replace("  bc:", "  nosuch:").replace("algorithm: bc", "algorithm: nosuch"))
 
 

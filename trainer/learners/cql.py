@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 from jax.lax import stop_gradient
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from trainer.actions import (
@@ -57,7 +57,7 @@ class CQLParams(LearnerParams):
     weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
     num_critics: int = Field(2, ge=1)
     layer_norm: bool = False  # of the critics
-    advantage_hidden_sizes: tuple[int, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic
+    advantage_hidden_sizes: tuple[PositiveInt, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic
     # what follows is for continuous actions
     n_actions: int = Field(10, gt=0)
     importance_sampling: bool = True

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from trainer.actions import Policy, encode_action, make_policy, require_discrete, require_learnable, take
@@ -44,8 +44,8 @@ class IQLParams(LearnerParams):
     weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
     num_critics: int = Field(2, ge=1)
     layer_norm: bool = False
-    policy_hidden_sizes: tuple[int, ...] | None = None  # hidden_sizes where absent; linear where empty
-    advantage_hidden_sizes: tuple[int, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic
+    policy_hidden_sizes: tuple[PositiveInt, ...] | None = None  # hidden_sizes where absent; linear where empty
+    advantage_hidden_sizes: tuple[PositiveInt, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic
     dropout: float = Field(0.0, ge=0, lt=1)  # of the policy
     squash_mean: bool = True
     log_std_range: tuple[float, float] = (-5.0, 2.0)

@@ -10,7 +10,6 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
@@ -104,7 +103,7 @@ class Builder(BuilderBase):
         super().__init__(options, context)
         self.expected_episodes = options.episodes
         self._bundles = {path: _load_bundle(path, context) for path in bundle_paths(options.policy)}
-        self.inputs = [Input(name=path, path=path, digest=_folder_digest(Path(path))) for path in self._bundles]
+        self.inputs = [Input(name=path, path=path, digest=bundle.digest) for path, bundle in self._bundles.items()]
         env = make_env(options.env_id, options.env_kwargs, options.max_episode_steps)
         try:
             self._spec = env_spec(
@@ -285,14 +284,6 @@ def _load_bundle(path: str, context: Context) -> Any:
     if context.load_policy is None:
         raise HindcastError(f"Policy bundle {path}: a trained policy can be loaded by the collect stage only. Use 'dvc repro'.")
     return context.load_policy(Path(path))
-
-
-def _folder_digest(folder: Path) -> str:
-    content = sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        content.update(f"{path.relative_to(folder).as_posix()}|{path.stat().st_size}|".encode())
-        content.update(path.read_bytes())
-    return content.hexdigest()
 
 
 def _packages(*objects: Any) -> list[str]:

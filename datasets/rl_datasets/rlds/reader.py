@@ -14,6 +14,7 @@ import tree
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import FILE_NAME as MANIFEST
 from rl_datasets.rlds import features as codec
 from rl_datasets.rlds.decoding import LayoutReader, NotCanonical
 from rl_datasets.rlds.features import StoredArray, StoredColumn
@@ -21,7 +22,7 @@ from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
 SPEC_KEY, STEPS_KEY = "env_spec", "steps_per_shard"  # in the metadata.json that we write
-_MEND = "Restore it with 'dvc checkout' or 'dvc pull', or rebuild it with 'dvc repro'."
+_MEND = "Restore it with 'dvc checkout --force' or 'dvc pull', or rebuild it with 'dvc repro'."
 
 
 Arrays = dict[str, np.ndarray]
@@ -71,6 +72,8 @@ class RldsReader:
     def _read_spec(self) -> EnvSpec:
         if self.is_own:
             return EnvSpec.from_json(self.metadata[SPEC_KEY])
+        if (self.path / MANIFEST).is_file():
+            raise HindcastError(f"{self.path}: metadata.json is missing or has lost the environment's description. {_MEND}")
         return codec.derived_spec(self._info.features["steps"].feature, self._info.name)
 
     def shards(self, split: str) -> list[Shard]:
