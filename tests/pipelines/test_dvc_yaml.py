@@ -18,7 +18,6 @@ FRAME = {
     "pipelines/params.py",
     "pipelines/paths.py",
     "pipelines/stage.py",
-    "pipelines/progress.py",
     "datasets/rl_datasets/builder.py",
     "datasets/rl_datasets/errors.py",
     "datasets/rl_datasets/files.py",
