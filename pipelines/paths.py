@@ -11,3 +11,9 @@ EVALS = Path("artifacts/evals")  # <experiment>/: metrics.json, episodes.csv, ma
 REPORT = Path("artifacts/report")  # index.html, summary.json
 RECORDS = Path("artifacts/records")  # one JSON a stage execution; kept in git, not hashed by DVC
 CHECKPOINTS = Path("artifacts/checkpoints")  # <experiment>/: training state to resume from; neither in git nor in DVC
+
+
+def written_for(key: str) -> list[Path]:
+    """Returns the folders in which any stage of a data set or experiment puts what it makes."""
+    roots = (RAW, CHECKS, SPLITS, MODELS, EVALS, CHECKPOINTS)
+    return [REPORT.parent, *roots, *(root / key for root in roots if key)]

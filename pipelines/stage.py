@@ -8,9 +8,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pipelines import paths
 from pipelines.lineage.record import recording
 from pipelines.params import Params, load_params
 from rl_datasets.errors import HindcastError
+from rl_datasets.files import remove_stale
 
 console = Console(stderr=True)
 
@@ -27,6 +29,8 @@ def main(stage: str, run: Run, keyed: bool = True) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a terminated run cleans up as an interrupted one does
     try:
         with recording(job) as outcome:
+            for folder in paths.written_for(key):
+                remove_stale(folder)
             outcome.folders.append(run(key, load_params()))
     except KeyboardInterrupt:
         console.print(f"[bold red]{job} was interrupted.[/] Nothing that was there before was changed; run the same command again.")

@@ -1,51 +1,78 @@
-"""Files on disk: written beside and renamed, so that a reader never sees half of one; JSON in one byte-stable form."""
+"""Files on disk: written beside and renamed, so that a reader never sees half of one; JSON in one byte-stable form.
 
+What is being written lies beside its place under a name that .dvcignore and .gitignore leave out. Being in the same folder it is on
+the same disk, so the last step is a rename; and DVC never takes it for a part of an output, even where a killed run left it behind.
+"""
+
+import errno
+import fcntl
 import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rl_datasets.errors import HindcastError
+
+PARTIAL, BEFORE = ".partial", ".before.partial"
+_NO_SPACE = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
+_NO_PERMISSION = tuple(os.strerror(code) for code in (errno.EACCES, errno.EPERM, errno.EROFS))
+
+
+class WriteError(HindcastError):
+    """`path` could not be written. The message names the reason, what is free on its disk, and what to do."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"Could not write {path}: {reason}. Nothing there was changed. {_advice(path, reason)}")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yields a fresh sibling folder to fill. On success it takes the place of `path`; on any error it is removed.
 
-    Raises HindcastError instead of OSError (a full disk, no permission), saying which and that nothing was changed.
+    Raises WriteError for `path` instead of OSError (a full disk, no permission), and HindcastError where another process is writing it.
     """
-    part, before = path.with_name(f".{path.name}.partial"), path.with_name(f".{path.name}.before.partial")
-    try:
-        shutil.rmtree(part, ignore_errors=True)
+    part, before = _beside(path, PARTIAL), _beside(path, BEFORE)
+    with _write_errors(path, part), ExitStack() as held:
+        for left in (before, part):
+            if left.exists() and not _remove_left(left):
+                raise HindcastError(f"{path} is being written by another process. Wait for it or end it, then run the same command again.")
         part.mkdir(parents=True)
-        yield part
-        if path.exists():
-            path.rename(before)
-        part.rename(path)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    finally:
-        if before.exists() and not path.exists():
-            before.rename(path)
-        for folder in (part, before):
-            shutil.rmtree(folder, ignore_errors=True)
+        try:
+            held.enter_context(_hold(part))
+            yield part
+            if path.exists():
+                held.enter_context(_hold(path))
+                path.rename(before)
+            part.rename(path)
+        finally:
+            if before.exists() and not path.exists():
+                before.rename(path)
+            for folder in (part, before):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale(folder: Path) -> None:
+    """Removes what killed processes left of `replacing` in a folder; what living ones are writing stays."""
+    for left in sorted(folder.glob(f".*{PARTIAL}")):
+        if left.is_dir():
+            _remove_left(left)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a small file whole or not at all. Raises HindcastError instead of OSError."""
-    part = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(text, encoding="utf-8")
-        os.replace(part, path)
-    except OSError as error:
-        raise _cannot_write(path, error) from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    """Writes a small file whole or not at all. Raises WriteError instead of OSError."""
+    part = _beside(path, PARTIAL)
+    with _write_errors(path, part):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_text(text, encoding="utf-8")
+            os.replace(part, path)
+        finally:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -69,8 +96,65 @@ def read_json(path: Path, *keys: str) -> Any:
     return value
 
 
-def _cannot_write(path: Path, error: OSError) -> HindcastError:
-    return HindcastError(
-        f"Could not write {path}: {error.strerror or error}. Nothing there was changed; mend that (free space with 'df -h', "
-        "permissions with 'ls -ld') and run the same command again."
-    )
+def _beside(path: Path, ending: str) -> Path:
+    return path.with_name(f".{path.name}{ending}")
+
+
+@contextmanager
+def _write_errors(path: Path, part: Path) -> Iterator[None]:
+    """Turns an OSError, and a WriteError of something inside `part`, into a WriteError for `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise WriteError(path, error.strerror or str(error)) from error
+    except WriteError as error:
+        raise WriteError(path, error.reason.replace(str(part), str(path))) from error
+
+
+@contextmanager
+def _hold(folder: Path) -> Iterator[bool]:
+    """Yields False where another process holds the folder. The system lets go of it when its process ends, however that ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        yield _lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks, on which two processes at once go unnoticed
+        return True
+    return True
+
+
+def _remove_left(left: Path) -> bool:
+    """Removes a partial folder, and returns False where a living process holds it. A folder that was moved aside goes back if need be."""
+    try:
+        with _hold(left) as free:
+            if not free:
+                return False
+            place = left.with_name(left.name[1:].removesuffix(PARTIAL).removesuffix(".before"))
+            if left == _beside(place, BEFORE) and not place.exists():
+                left.rename(place)
+            else:
+                shutil.rmtree(left, ignore_errors=True)
+    except FileNotFoundError:  # its process has just ended, and removed it itself
+        pass
+    return True
+
+
+def _advice(path: Path, reason: str) -> str:
+    folder = next((parent for parent in path.parents if parent.is_dir()), Path())
+    again = "then run the same command again."
+    if any(text in reason for text in _NO_PERMISSION):
+        return f"Look at the permissions with 'ls -ld {folder}', mend them, {again}"
+    with suppress(OSError):
+        room = f"The disk of {folder} has {shutil.disk_usage(folder).free / 1e6:,.1f} MB of free space"
+        if any(text in reason for text in _NO_SPACE):
+            return f"{room}, which is not enough: make room there ('df -h {folder}', 'du -sh {folder}'), {again}"
+        return f"{room}; look at that and at the permissions ('ls -ld {folder}'), {again}"
+    return f"Look at the disk with 'df -h' and at the permissions with 'ls -ld {folder}', {again}"

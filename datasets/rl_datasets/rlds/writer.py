@@ -14,6 +14,7 @@ from typing import Any
 
 from rl_datasets.digest import DatasetDigest, combined_digest, plain_metadata
 from rl_datasets.errors import HindcastError
+from rl_datasets.files import WriteError
 from rl_datasets.rlds.features import check_spec, dataset_features, encode_episode
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY
@@ -173,14 +174,11 @@ def _write_description(
 
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """Turns what TensorFlow and the system raise while files are written into one HindcastError."""
+    """Turns what TensorFlow and the system raise while files are written into one WriteError."""
     try:
         yield
     except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "message", None) or getattr(error, "strerror", None) or error
-        raise HindcastError(
-            f"Could not write {path}: {reason}. Look for free space ('df -h') and permissions ('ls -ld'), then run the same command again."
-        ) from error
+        raise WriteError(path, getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)) from error
 
 
 def _listed(columns: Mapping[str, type]) -> str:
