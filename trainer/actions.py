@@ -4,19 +4,15 @@ Inside a learner a continuous action is [..., B, A] in [-1, 1] (unscaled where a
 """
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec, Tree
-from trainer.networks import CategoricalNetwork, GaussianNetwork, action_size, default_float, leaf_specs
+from rl_datasets.schema import ArraySpec, EnvSpec
+from trainer.encoders import default_float
 
 LOG_2 = math.log(2.0)
 EDGE = 1e-5  # a squashed action this near its bound has no finite log-density in float32
@@ -41,15 +37,22 @@ def require_discrete(spec: EnvSpec, value: object, name: str) -> None:
         raise HindcastError(f"{name} is {value}, but it is for discrete actions, and environment '{spec.env_id}' has none. Leave it out.")
 
 
-def encode_action(action: Array, spec: ArraySpec) -> Array:
-    """[B, ...] as stored -> an index [B] from zero, or [B, A] in [-1, 1]."""
+def require_continuous(spec: EnvSpec, value: object, name: str) -> None:
+    """Raises HindcastError where a parameter for continuous actions is set, and the action is discrete."""
+    if value is not None and spec.action.is_discrete:
+        raise HindcastError(f"{name} is {value}, but it is for continuous actions, and environment '{spec.env_id}' has none. Leave it out.")
+
+
+def encode_action(action: Array, spec: ArraySpec, clip: float | None = None) -> Array:
+    """[B, ...] as stored -> an index [B] from zero, or [B, A] in [-1, 1], clipped to +-`clip` where the action has bounds."""
     if spec.is_discrete:
         return (action - int(spec.bounds()[0])).astype(jnp.int32)
     flat = action.reshape(len(action), -1).astype(default_float())
     if not spec.is_bounded:
         return flat
     middle, half = _middle_and_half(spec)
-    return (flat - middle) / half
+    scaled = (flat - middle) / half
+    return scaled if clip is None else jnp.clip(scaled, -clip, clip)
 
 
 def decode_action(action: Array, spec: ArraySpec) -> Array:
@@ -95,86 +98,12 @@ def sample_squashed(key: Array, mean: Array, log_std: Array, *leading: int) -> t
     return jnp.tanh(u), squashed_log_prob(mean, log_std, u)
 
 
+def action_size(spec: ArraySpec) -> int:
+    """A, the number of elements of a continuous action."""
+    return math.prod(spec.shape)
+
+
 def take(values: Array, index: Array) -> Array:
     """values[..., b, index[b]]: the entry of each state's chosen action, [..., B]."""
     chosen = jnp.expand_dims(jnp.broadcast_to(index, values.shape[:-1]), -1)
     return jnp.take_along_axis(values, chosen, axis=-1)[..., 0]
-
-
-@dataclass(frozen=True)
-class Policy(ABC):
-    """A policy of IQL and BC: its network, and what the network's output says of actions."""
-
-    network: nn.Module
-    spec: ArraySpec
-
-    def init(self, key: Array, observation: Tree) -> Tree:
-        return self.network.init(key, observation)
-
-    def output(self, params: Tree, observation: Tree, dropout_key: Array | None = None) -> Any:
-        """What the other methods take; with a key, units are dropped as in training."""
-        rngs = None if dropout_key is None else {"dropout": dropout_key}
-        return self.network.apply(params, observation, train=dropout_key is not None, rngs=rngs)
-
-    @abstractmethod
-    def log_prob(self, output: Any, action: Array) -> Array:
-        """[B], of an encoded action."""
-
-    @abstractmethod
-    def mode(self, output: Any) -> Array:
-        """The most likely action, as the environment takes it."""
-
-    @abstractmethod
-    def sample(self, output: Any, key: Array) -> Array:
-        """A drawn action, as the environment takes it."""
-
-    @abstractmethod
-    def spread(self, output: Any) -> dict[str, Array]:
-        """Metrics of how undecided the policy is, means over the batch."""
-
-
-class Categorical(Policy):
-    """A softmax over the actions; the output is the logits [B, num_actions]."""
-
-    def log_prob(self, output: Array, action: Array) -> Array:
-        return take(jax.nn.log_softmax(output), action)
-
-    def mode(self, output: Array) -> Array:
-        return decode_action(jnp.argmax(output, axis=-1), self.spec)
-
-    def sample(self, output: Array, key: Array) -> Array:
-        return decode_action(jax.random.categorical(key, output), self.spec)
-
-    def spread(self, output: Array) -> dict[str, Array]:
-        log_prob = jax.nn.log_softmax(output)
-        return {"entropy": -jnp.mean(jnp.sum(jnp.exp(log_prob) * log_prob, axis=-1))}
-
-
-class Gaussian(Policy):
-    """A Gaussian, of which only a decoded action is clipped to the bounds; the output is mean and log deviation, each [B, A]."""
-
-    def log_prob(self, output: tuple[Array, Array], action: Array) -> Array:
-        return gaussian_log_prob(*output, action)
-
-    def mode(self, output: tuple[Array, Array]) -> Array:
-        return decode_action(output[0], self.spec)
-
-    def sample(self, output: tuple[Array, Array], key: Array) -> Array:
-        mean, log_std = output
-        return decode_action(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, mean.dtype), self.spec)
-
-    def spread(self, output: tuple[Array, Array]) -> dict[str, Array]:
-        log_std = output[1]
-        entropy = jnp.sum(log_std + 0.5 * math.log(2 * math.pi * math.e), axis=-1)
-        return {"entropy": jnp.mean(entropy), "log_std": jnp.mean(log_std)}
-
-
-def make_policy(
-    spec: EnvSpec, hidden_sizes: tuple[int, ...], log_std_range: tuple[float, float], squash_mean: bool, dropout: float
-) -> Policy:
-    """The policy of IQL and BC for the spec's action; a mean is squashed only where the action has bounds."""
-    leaves, action = leaf_specs(spec.observation), spec.action
-    if action.num_values is not None:
-        return Categorical(CategoricalNetwork(leaves, hidden_sizes, action.num_values, dropout), action)
-    squash = squash_mean and action.is_bounded
-    return Gaussian(GaussianNetwork(leaves, hidden_sizes, action_size(action), log_std_range, squash, dropout), action)

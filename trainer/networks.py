@@ -1,102 +1,130 @@
-"""The networks of every learner, as flax modules: an encoder of any observation, and heads for values, critics and policies.
+"""The built-in networks, as flax modules: values, critics and policies on an encoder (trainer/encoders.py) and hidden layers.
 
-Observations are pytrees with leaves [B, ...], and enter by their spec: a category as one-hot, an image (uint8 [H, W, C]) through
-the convolutions of Mnih et al. (2015) scaled by 1/255, everything else flattened to floats; then all is concatenated.
-Parameters and arithmetic use JAX's default float: float32, or float64 under `jax_enable_x64`.
+Parameters and arithmetic use JAX's default float: float32, or float64 under `jax_enable_x64`. How the weights start, by the preset's
+`initialization` (biases start at zero where nothing else is said):
+
+- hidden layers: `he_uniform`, He et al. (2015), the default; `lecun_normal`, flax's own; `orthogonal` with the gain sqrt(2) (IQL's
+  authors, JAX-CORL); `torch`, weights and biases uniform within 1 / sqrt(inputs), PyTorch's default (CORL); `rlkit`, weights uniform
+  within 1 / sqrt(outputs) and biases of 0.1 (CQL's authors);
+- the output layer, its weights times `output_gain`: `lecun_uniform`, the default; `lecun_normal`; `orthogonal`; `xavier_uniform`;
+  `torch`; `uniform`, weights and biases uniform within `output_gain` (rlkit). The gains in use: sqrt(2) by IQL's authors, 0.01 in
+  CORL's CQL, 0.1 in JAX-CORL's CQL (its variance scaling of 0.01), 0.003 for the critics and 0.001 for the policy of CQL's authors.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from rl_datasets.schema import ArraySpec, Tree
+from rl_datasets.schema import Tree
+from trainer.encoders import Encoder, LeafEncoder, default_float
+from trainer.learner import Initialization, LearnerParams
 
-SMALLEST_ATARI_SIDE = 36  # below it the unpadded convolutions leave no pixel
-hidden_init = nn.initializers.he_uniform()  # for ReLU
-output_init = nn.initializers.variance_scaling(1.0, "fan_in", "uniform")
+Initializer = Callable[..., Array]
 
-
-def leaf_specs(observation: Tree) -> tuple[ArraySpec, ...]:
-    """The leaves of an observation's spec in JAX's order, which is the order that `Encoder` meets their arrays in."""
-    return tuple(jax.tree.leaves(observation))
-
-
-def default_float() -> Any:
-    return jnp.result_type(float)
-
-
-def dense(features: int, init: Callable[..., Array] = hidden_init) -> nn.Dense:
-    return nn.Dense(features, kernel_init=init, param_dtype=default_float())
+ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+    "relu": nn.relu,
+    "gelu": nn.gelu,
+    "silu": nn.silu,
+    "tanh": jnp.tanh,
+    "elu": nn.elu,
+    "leaky_relu": nn.leaky_relu,
+}
+RLKIT_BIAS = 0.1
 
 
-class Pixels(nn.Module):
-    """uint8 [B, H, W, C] -> [B, 256]: the encoder of Mnih et al. (2015), padded where the image is too small for it."""
+@dataclass(frozen=True)
+class Style:
+    """How one network is built: its hidden layers, and how its weights start."""
 
-    @nn.compact
-    def __call__(self, image: Array) -> Array:
-        padding = "VALID" if min(image.shape[1:3]) >= SMALLEST_ATARI_SIDE else "SAME"
-        hidden = image.astype(default_float()) / 255
-        for features, kernel, stride in ((32, 8, 4), (64, 4, 2), (64, 3, 1)):
-            conv = nn.Conv(features, (kernel, kernel), (stride, stride), padding, kernel_init=hidden_init, param_dtype=default_float())
-            hidden = nn.relu(conv(hidden))
-        return nn.relu(dense(256)(hidden.reshape(len(hidden), -1)))
+    hidden_sizes: tuple[int, ...]
+    activation: str = "relu"
+    layer_norm: bool = False
+    residual: bool = False
+    dropout: float = 0.0
+    initialization: Initialization = field(default_factory=Initialization)
 
 
-class Encoder(nn.Module):
-    """An observation with leaves [B, ...] -> [B, features]; `leaves` as `leaf_specs` gives them."""
+def style_of(params: LearnerParams, network: str, layer_norm: bool = False, dropout: float = 0.0) -> Style:
+    """The preset's choices for one network: its own where there are, else those for all, `layer_norm` being one of these."""
+    shared = {name: getattr(params, name) for name in ("hidden_sizes", "activation", "residual", "initialization")}
+    own = params.networks.get(network)
+    chosen = {} if own is None else {name: getattr(own, name) for name in (*shared, "layer_norm") if getattr(own, name) is not None}
+    return Style(**{"layer_norm": layer_norm, "dropout": dropout, **shared, **chosen})
 
-    leaves: tuple[ArraySpec, ...]
 
-    @nn.compact
-    def __call__(self, observation: Tree) -> Array:
-        arrays = jax.tree.leaves(observation)
-        return jnp.concatenate([self._encode(spec, array) for spec, array in zip(self.leaves, arrays, strict=True)], axis=-1)
+def initializers(kind: str, inputs: int, gain: float) -> tuple[Initializer, Initializer]:
+    """How the weights [inputs, outputs] and the biases [outputs] of a layer start. This file's docstring lists the kinds."""
+    scaling, within = nn.initializers.variance_scaling, 1 / math.sqrt(inputs)
+    zeros = nn.initializers.zeros
+    pairs: Mapping[str, tuple[Initializer, Initializer]] = {
+        "he_uniform": (scaling(2.0 * gain**2, "fan_in", "uniform"), zeros),
+        "lecun_uniform": (scaling(gain**2, "fan_in", "uniform"), zeros),
+        "lecun_normal": (scaling(gain**2, "fan_in", "truncated_normal"), zeros),
+        "xavier_uniform": (scaling(gain**2, "fan_avg", "uniform"), zeros),
+        "orthogonal": (nn.initializers.orthogonal(gain), zeros),
+        "torch": (_within(within * gain), _within(within)),
+        "rlkit": (lambda key, shape, dtype: _within(1 / math.sqrt(shape[-1]))(key, shape, dtype), nn.initializers.constant(RLKIT_BIAS)),
+        "uniform": (_within(gain), _within(gain)),
+    }
+    return pairs[kind]
 
-    def _encode(self, spec: ArraySpec, array: Array) -> Array:
-        if spec.num_values is not None:
-            return jax.nn.one_hot(array - int(spec.bounds()[0]), spec.num_values, dtype=default_float())
-        if spec.is_image:
-            return Pixels()(array)
-        flat = array.reshape(len(array), -1).astype(default_float())
-        return flat / 255 if spec.dtype == "uint8" else flat
+
+def _within(bound: float) -> Initializer:
+    return lambda key, shape, dtype: jax.random.uniform(key, shape, dtype, -bound, bound)
+
+
+def hidden_initializers(style: Style, inputs: int) -> tuple[Initializer, Initializer]:
+    kind = style.initialization.hidden
+    return initializers(kind, inputs, math.sqrt(2) if kind == "orthogonal" else 1.0)
+
+
+def output_layer(hidden: Array, features: int, style: Style) -> Array:
+    kernel_init, bias_init = initializers(style.initialization.output, hidden.shape[-1], style.initialization.output_gain)
+    outputs: Array = nn.Dense(features, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float())(hidden)
+    return outputs
 
 
 class Torso(nn.Module):
-    """[..., features] -> [..., hidden_sizes[-1]]: Dense, optional LayerNorm, ReLU, optional dropout, for each size.
+    """[..., features] -> [..., hidden_sizes[-1]]: Dense, optional LayerNorm, activation, optional dropout, for each size.
 
-    Without sizes it is the features themselves, which makes what stands on it linear.
+    Without sizes it is the features themselves, which makes what stands on it linear. `residual` adds the input of a layer after the
+    first to its output where the two are equally wide.
 
     With an `action` [..., B, A] beside features [B, features], the first layer's features part is computed once for each
     state and added to the action part, so that many actions of one state cost little; the weights are those of one layer.
     """
 
-    hidden_sizes: tuple[int, ...]
-    layer_norm: bool = False
-    dropout: float = 0.0
+    style: Style
 
     @nn.compact
     def __call__(self, features: Array, action: Array | None = None, train: bool = False) -> Array:
-        if not self.hidden_sizes:
-            return features
-        hidden = self._first(features, action)
-        for layer, size in enumerate(self.hidden_sizes):
-            hidden = hidden if layer == 0 else dense(size)(hidden)
-            if self.layer_norm:
+        hidden = features
+        for layer, size in enumerate(self.style.hidden_sizes):
+            inputs, hidden = hidden, self._first(features, action) if layer == 0 else self._dense(hidden, size)
+            if self.style.layer_norm:
                 hidden = nn.LayerNorm(param_dtype=default_float())(hidden)
-            hidden = nn.relu(hidden)
-            if self.dropout:
-                hidden = nn.Dropout(self.dropout, deterministic=not train)(hidden)
+            hidden = ACTIVATIONS[self.style.activation](hidden)
+            if self.style.dropout:
+                hidden = nn.Dropout(self.style.dropout, deterministic=not train)(hidden)
+            if self.style.residual and layer > 0 and inputs.shape == hidden.shape:
+                hidden = hidden + inputs
         return hidden
 
+    def _dense(self, hidden: Array, size: int) -> Array:
+        kernel_init, bias_init = hidden_initializers(self.style, hidden.shape[-1])
+        outputs: Array = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float())(hidden)
+        return outputs
+
     def _first(self, features: Array, action: Array | None) -> Array:
-        split, extra = features.shape[-1], 0 if action is None else action.shape[-1]
-        kernel = self.param("kernel", hidden_init, (split + extra, self.hidden_sizes[0]), default_float())
-        bias = self.param("bias", nn.initializers.zeros, (self.hidden_sizes[0],), default_float())
+        split, extra, size = features.shape[-1], 0 if action is None else action.shape[-1], self.style.hidden_sizes[0]
+        kernel_init, bias_init = hidden_initializers(self.style, split + extra)
+        kernel = self.param("kernel", kernel_init, (split + extra, size), default_float())
+        bias = self.param("bias", bias_init, (size,), default_float())
         hidden = features @ kernel[:split] + jnp.expand_dims(bias, 0)
         if action is None:
             return hidden
@@ -106,98 +134,102 @@ class Torso(nn.Module):
 class Value(nn.Module):
     """v(s): [B]."""
 
-    leaves: tuple[ArraySpec, ...]
-    hidden_sizes: tuple[int, ...]
-    layer_norm: bool = False
+    leaves: tuple[LeafEncoder, ...]
+    style: Style
 
     @nn.compact
     def __call__(self, observation: Tree) -> Array:
-        hidden = Torso(self.hidden_sizes, self.layer_norm)(Encoder(self.leaves)(observation))
-        return dense(1, output_init)(hidden)[..., 0]
+        return output_layer(Torso(self.style)(Encoder(self.leaves)(observation)), 1, self.style)[..., 0]
 
 
 class Critic(nn.Module):
     """q(s, a) of a continuous action [..., B, A] in [-1, 1]: [..., B]. With `num_actions`, q(s, .): [B, num_actions].
 
-    With `advantage_sizes` a critic of `num_actions` is a dueling one (Wang et al. 2016): v(s) by `hidden_sizes`, and advantages,
+    With `advantage_sizes` a critic of `num_actions` is a dueling one (Wang et al. 2016): v(s) by the style's sizes, and advantages,
     less their mean over the actions, by a torso of those sizes; by none, linear in the encoded observation.
     """
 
-    leaves: tuple[ArraySpec, ...]
-    hidden_sizes: tuple[int, ...]
-    layer_norm: bool = False
+    leaves: tuple[LeafEncoder, ...]
+    style: Style
     num_actions: int | None = None
     advantage_sizes: tuple[int, ...] | None = None
 
     @nn.compact
     def __call__(self, observation: Tree, action: Array | None = None) -> Array:
         features = Encoder(self.leaves)(observation)
-        hidden = Torso(self.hidden_sizes, self.layer_norm)(features, action)
+        hidden = Torso(self.style)(features, action)
         if self.num_actions is None:
-            return dense(1, output_init)(hidden)[..., 0]
+            return output_layer(hidden, 1, self.style)[..., 0]
         if self.advantage_sizes is None:
-            return dense(self.num_actions, output_init)(hidden)
-        advantage = dense(self.num_actions, output_init)(Torso(self.advantage_sizes, self.layer_norm)(features))
-        return dense(1, output_init)(hidden) + advantage - jnp.mean(advantage, axis=-1, keepdims=True)
-
-
-def critic_ensemble(size: int, *fields: Any) -> nn.Module:
-    """`size` critics as one module with stacked parameters: [size, ...], one row a critic."""
-    stacked: Any = nn.vmap(Critic, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, out_axes=0, axis_size=size)
-    return stacked(*fields)  # type: ignore[no-any-return]
+            return output_layer(hidden, self.num_actions, self.style)
+        beside = Torso(replace(self.style, hidden_sizes=self.advantage_sizes))(features)
+        advantage = output_layer(beside, self.num_actions, self.style)
+        return output_layer(hidden, 1, self.style) + advantage - jnp.mean(advantage, axis=-1, keepdims=True)
 
 
 class CategoricalNetwork(nn.Module):
     """Logits of a discrete policy: [B, num_actions]."""
 
-    leaves: tuple[ArraySpec, ...]
-    hidden_sizes: tuple[int, ...]
+    leaves: tuple[LeafEncoder, ...]
+    style: Style
     num_actions: int
-    dropout: float = 0.0
 
     @nn.compact
     def __call__(self, observation: Tree, train: bool = False) -> Array:
-        hidden = Torso(self.hidden_sizes, dropout=self.dropout)(Encoder(self.leaves)(observation), train=train)
-        return dense(self.num_actions, output_init)(hidden)
+        hidden = Torso(self.style)(Encoder(self.leaves)(observation), train=train)
+        return output_layer(hidden, self.num_actions, self.style)
 
 
 class GaussianNetwork(nn.Module):
-    """Mean and log standard deviation of a Gaussian policy, each [B, A]; the deviation does not depend on the state.
+    """Mean [B, A] and log standard deviation of a Gaussian policy, neither squashed nor clipped.
 
-    `squash_mean` puts the mean through tanh (IQL's authors); the density is that of the Gaussian, not of a squashed one.
+    The deviation is a parameter [A] that does not depend on the state; with `state_dependent_std` it does, [B, A].
     """
 
-    leaves: tuple[ArraySpec, ...]
-    hidden_sizes: tuple[int, ...]
+    leaves: tuple[LeafEncoder, ...]
+    style: Style
     action_size: int
-    log_std_range: tuple[float, float]
-    squash_mean: bool
-    dropout: float = 0.0
+    state_dependent_std: bool = False
 
     @nn.compact
     def __call__(self, observation: Tree, train: bool = False) -> tuple[Array, Array]:
-        hidden = Torso(self.hidden_sizes, dropout=self.dropout)(Encoder(self.leaves)(observation), train=train)
-        mean = dense(self.action_size, output_init)(hidden)
-        log_std = self.param("log_std", nn.initializers.zeros, (self.action_size,), default_float())
-        clipped = jnp.clip(log_std, *self.log_std_range)
-        return jnp.tanh(mean) if self.squash_mean else mean, jnp.broadcast_to(clipped, mean.shape)
+        hidden = Torso(self.style)(Encoder(self.leaves)(observation), train=train)
+        mean = output_layer(hidden, self.action_size, self.style)
+        if self.state_dependent_std:
+            return mean, output_layer(hidden, self.action_size, self.style)
+        log_std: Array = self.param("log_std", nn.initializers.zeros, (self.action_size,), default_float())
+        return mean, log_std
 
 
 class SquashedGaussianNetwork(nn.Module):
-    """Mean and log standard deviation, each [B, A] and each a function of the state, of a Gaussian that tanh squashes."""
+    """Mean and log standard deviation, each [B, A] and each a function of the state, of a Gaussian that tanh squashes.
 
-    leaves: tuple[ArraySpec, ...]
-    hidden_sizes: tuple[int, ...]
+    With `log_std_affine` (a, b), log_std becomes a * log_std + b, a and b being parameters that start from these values.
+    """
+
+    leaves: tuple[LeafEncoder, ...]
+    style: Style
     action_size: int
-    log_std_range: tuple[float, float]
+    log_std_affine: tuple[float, float] | None = None
 
     @nn.compact
-    def __call__(self, observation: Tree) -> tuple[Array, Array]:
-        hidden = Torso(self.hidden_sizes)(Encoder(self.leaves)(observation))
-        mean, log_std = jnp.split(dense(2 * self.action_size, output_init)(hidden), 2, axis=-1)
-        return mean, jnp.clip(log_std, *self.log_std_range)
+    def __call__(self, observation: Tree, train: bool = False) -> tuple[Array, Array]:
+        hidden = Torso(self.style)(Encoder(self.leaves)(observation), train=train)
+        mean, log_std = jnp.split(output_layer(hidden, 2 * self.action_size, self.style), 2, axis=-1)
+        if self.log_std_affine is None:
+            return mean, log_std
+        names = ("log_std_multiplier", "log_std_offset")
+        a, b = (self.param(n, nn.initializers.constant(v), (), default_float()) for n, v in zip(names, self.log_std_affine, strict=True))
+        return mean, a * log_std + b
 
 
-def action_size(spec: ArraySpec) -> int:
-    """A, the number of elements of a continuous action."""
-    return math.prod(spec.shape)
+class DeterministicNetwork(nn.Module):
+    """The action of a deterministic policy before tanh: [B, A]."""
+
+    leaves: tuple[LeafEncoder, ...]
+    style: Style
+    action_size: int
+
+    @nn.compact
+    def __call__(self, observation: Tree, train: bool = False) -> Array:
+        return output_layer(Torso(self.style)(Encoder(self.leaves)(observation), train=train), self.action_size, self.style)

@@ -1,7 +1,7 @@
-"""What the learners share around their losses: optimisers with schedules, target networks, and the check of a batch's shapes."""
+"""What the learners share around their losses: optimisers with schedules, targets and averages, and the check of a batch's shapes."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,25 +10,35 @@ from jax import Array
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition, Tree, named_leaves
+from trainer.learner import LearnerParams
 
 
-class OptimizerParams(NamedTuple):
-    """AdamW (Adam where the weight decay is zero), decaying by a cosine to zero over `updates` where `decay` says so.
+def make_optimizers(params: LearnerParams, updates: int) -> dict[str, optax.GradientTransformation]:
+    """An optimiser for each of the preset's networks, and for what follows one: AdamW (Adam where the weight decay is zero).
 
-    Gradients are clipped to the global norm `max_grad_norm`, where there is one.
+    A gradient is clipped to the global norm `max_grad_norm`, network by network (all critics of an ensemble are one), before Adam
+    sees it. Weights fall by `weight_decay` times the learning rate.
     """
-
-    learning_rate: float
-    decay: bool
-    updates: int
-    max_grad_norm: float | None
-    weight_decay: float = 0.0
+    return {name: make_optimizer(params, learning_rate(params, name, updates)) for name in params.NETWORKS}
 
 
-def make_optimizer(params: OptimizerParams) -> optax.GradientTransformation:
-    cosine = optax.cosine_decay_schedule(params.learning_rate, params.updates)
-    adam = optax.adamw(cosine if params.decay else params.learning_rate, weight_decay=params.weight_decay)
+def make_optimizer(params: LearnerParams, rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
+    adam = optax.adamw(rate, weight_decay=params.weight_decay)
     return adam if params.max_grad_norm is None else optax.chain(optax.clip_by_global_norm(params.max_grad_norm), adam)
+
+
+def learning_rate(params: LearnerParams, network: str, updates: int) -> optax.ScalarOrSchedule:
+    """A network's learning rate: a number, or a function of the updates done before this one.
+
+    `decay` names the networks whose rate falls to zero at the run's end, by a cosine (Loshchilov and Hutter 2017) or a line; the
+    others' is constant. In the first `warmup` updates it is multiplied by 1/warmup, 2/warmup, ... 1.
+    """
+    peak = params.policy_learning_rate if network == "policy" and params.policy_learning_rate is not None else params.learning_rate
+    decays = {"cosine": optax.cosine_decay_schedule(peak, updates), "linear": optax.linear_schedule(peak, 0.0, updates)}
+    schedule = decays[params.decay_shape] if network in params.decay else optax.constant_schedule(peak)
+    if params.warmup:
+        return lambda step: schedule(step) * jnp.minimum(1.0, (step + 1) / params.warmup)
+    return schedule if network in params.decay else peak
 
 
 def descend(
@@ -46,6 +56,16 @@ def descend(
 def move_target(target: Tree, params: Tree, tau: float) -> Tree:
     """Polyak averaging, (1 - tau) target + tau params, leaf by leaf."""
     return jax.tree.map(lambda t, p: (1 - tau) * t + tau * p, target, params)
+
+
+def start_average(policy: Tree, ema_decay: float | None) -> Tree:
+    """The moving average of a policy's weights, which starts at the weights; () where there is none to keep."""
+    return () if ema_decay is None else jax.tree.map(jnp.copy, policy)
+
+
+def move_average(average: Tree, policy: Tree, ema_decay: float | None) -> Tree:
+    """After each update: average <- ema_decay * average + (1 - ema_decay) * policy, of the weights after that update."""
+    return average if ema_decay is None else move_target(average, policy, 1 - ema_decay)
 
 
 def mean_and_std(name: str, values: Array) -> dict[str, Array]:

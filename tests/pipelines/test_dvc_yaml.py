@@ -12,6 +12,7 @@ STAGES = YAML(typ="safe").load((ROOT / "dvc.yaml").read_text())["stages"]
 SOURCES = {"pipelines": ROOT, "trainer": ROOT, "rl_datasets": ROOT / "datasets"}
 
 PLUGINS = ("datasets/rl_datasets/builders", "trainer/learners")
+MODULES = "trainer/modules"  # of the user's own, which presets name by import path; a stage depends on the whole folder
 
 # The frame around every stage, and plain helpers: they decide how a stage runs and reports, not what it writes.
 FRAME = {
@@ -83,19 +84,21 @@ def test_a_stage_declares_no_code_that_it_cannot_import(stage):
     for plugin in PLUGINS:
         used |= {p for f in (ROOT / plugin).glob("*.py") if any("${item." in d for d in declared(stage)) for p in closure(f)}
     for declaration in declared(stage):
-        if "${" not in declaration:
+        if "${" not in declaration and declaration != MODULES:
             assert any(covered(path, {declaration}) for path in used), f"{stage} declares {declaration}, which it does not import"
 
 
-@pytest.mark.parametrize(
-    "plugin", [*(ROOT / "datasets/rl_datasets/builders").glob("[!_]*.py"), *(ROOT / "trainer/learners").glob("[!_]*.py")]
-)
+@pytest.mark.parametrize("plugin", [file for folder in (*PLUGINS, MODULES) for file in (ROOT / folder).glob("[!_]*.py")])
 def test_what_a_plugin_imports_is_declared_by_its_stages(plugin):
     stages = ["collect"] if "builders" in plugin.parts else ["train", "evaluate"]
     for stage in stages:
         own = plugin.relative_to(ROOT).as_posix()
         missing = {path for path in closure(plugin) - {own} if not covered(path, declared(stage))}
         assert not missing, f"{own} imports {missing}; declare it in the stage {stage}"
+
+
+def test_the_stages_that_make_networks_depend_on_the_users_modules():
+    assert {stage for stage in STAGES if MODULES in declared(stage)} == {"train", "evaluate"}
 
 
 def names(values) -> set[str]:

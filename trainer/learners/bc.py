@@ -1,6 +1,6 @@
 """Behaviour cloning: the policy that makes the data's actions likely. The baseline that an offline learner has to beat.
 
-Discrete actions: cross-entropy. Continuous actions: the Gaussian's log-likelihood, or the squared error of its mean.
+Discrete actions: cross-entropy. Continuous actions: the Gaussian's log-likelihood, or the squared error of its mean (CORL).
 """
 
 from dataclasses import dataclass
@@ -9,22 +9,18 @@ from typing import ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
-from pydantic import Field
 
-from rl_datasets.schema import EnvSpec, Transition, Tree
-from trainer.actions import Categorical, Policy, encode_action, make_policy, require_learnable
-from trainer.learner import LearnerParams, Metrics
-from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer
+from rl_datasets.schema import Transition, Tree
+from trainer.actions import encode_action, require_learnable
+from trainer.construction import PolicyLearner, example
+from trainer.learner import GaussianParams, LearnerParams, Metrics
+from trainer.optimization import check_batch, descend, move_average, start_average
+from trainer.policies import Categorical, Stochastic, make_policy
 
 
-class BCParams(LearnerParams):
+class BCParams(LearnerParams, GaussianParams):
     loss: Literal["log_likelihood", "squared_error"] = "log_likelihood"  # the latter for continuous actions only
-    cosine_decay: bool = False
-    dropout: float = Field(0.0, ge=0, lt=1)
-    squash_mean: bool = True
-    log_std_range: tuple[float, float] = (-5.0, 2.0)
 
 
 Params = BCParams
@@ -33,8 +29,9 @@ Params = BCParams
 class State(NamedTuple):
     step: Array
     key: Array
-    params: dict[str, Tree]
+    params: dict[str, Tree]  # policy
     opt_state: dict[str, Tree]
+    average: Tree  # of the policy, with ema_decay
 
 
 def cloning_loss(log_prob: Array) -> Array:
@@ -48,55 +45,40 @@ def squared_error(mean: Array, action: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Learner:
+class Learner(PolicyLearner):
     Params: ClassVar[type[LearnerParams]] = BCParams
 
     params: BCParams
-    spec: EnvSpec
-    updates: int
 
     def __post_init__(self) -> None:
         require_learnable(self.spec, "bc")
+        _ = self._policy  # made now, so that a network that does not fit is refused here
 
     @cached_property
-    def _policy(self) -> Policy:
-        p = self.params
-        return make_policy(self.spec, p.hidden_sizes, p.log_std_range, p.squash_mean, p.dropout)
-
-    @cached_property
-    def _optimizers(self) -> dict[str, optax.GradientTransformation]:
-        p = self.params
-        return {"policy": make_optimizer(OptimizerParams(p.learning_rate, p.cosine_decay, self.updates, p.max_grad_norm))}
+    def _policy(self) -> Stochastic:
+        return make_policy(self.params, self.spec)
 
     def init(self, key: Array) -> State:
         key, policy_key = jax.random.split(key)
-        observation = jax.tree.map(lambda leaf: leaf.zeros(1), self.spec.observation)
-        params = {"policy": self._policy.init(policy_key, observation)}
-        return State(jnp.int32(0), key, params, {"policy": self._optimizers["policy"].init(params["policy"])})
+        policy = self._policy.init(policy_key, example(self.spec)[0])
+        opt_state = {"policy": self._optimizers["policy"].init(policy)}
+        return State(jnp.int32(0), key, {"policy": policy}, opt_state, start_average(policy, self.params.ema_decay))
 
     def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
         check_batch(batch, self.spec)
         key, dropout_key = jax.random.split(state.key)
         grad, metrics = jax.grad(self._loss, has_aux=True)(state.params["policy"], batch, dropout_key)
         params, opt_state, norms = descend(self._optimizers, {"policy": grad}, state.params, state.opt_state)
-        return State(state.step + 1, key, params, opt_state), {**metrics, **norms}
+        average = move_average(state.average, params["policy"], self.params.ema_decay)
+        return State(state.step + 1, key, params, opt_state, average), {**metrics, **norms}
 
     def losses(self, state: State, batch: Transition) -> Metrics:
         check_batch(batch, self.spec)
         return self._loss(state.params["policy"], batch, None)[1]
 
-    def policy(self, state: State) -> Tree:
-        return state.params["policy"]
-
-    def act(self, policy: Tree, observation: Tree) -> Array:
-        return self._policy.mode(self._policy.output(policy, observation))
-
-    def sample(self, policy: Tree, key: Array, observation: Tree) -> Array:
-        return self._policy.sample(self._policy.output(policy, observation), key)
-
     def _loss(self, policy: Tree, batch: Transition, dropout_key: Array | None) -> tuple[Array, Metrics]:
         output = self._policy.output(policy, batch.observation, dropout_key)
-        action = encode_action(batch.action, self.spec.action)
+        action = encode_action(batch.action, self.spec.action, self.params.action_clip)
         log_prob = self._policy.log_prob(output, action)
         if isinstance(self._policy, Categorical):
             accuracy = jnp.mean(jnp.argmax(output, axis=-1) == action)

@@ -1,12 +1,18 @@
 """Conservative Q-learning (Kumar et al. 2020): CQL(H) on soft actor-critic for continuous actions, on double DQN for discrete.
 
-Published implementations differ; here
-- all gradients are taken at the old parameters, the old alpha in the policy's loss; the targets move last;
+Published implementations differ (the authors' github.com/aviralkumar2907/CQL, CORL, JAX-CORL); here
+- all gradients are taken at the old parameters, the old alpha in the policy's loss (the authors' takes the new one); the targets
+  move last;
 - the critic's loss is the sum over the critics of squared error (no factor 0.5) and min_q_weight times the difference;
 - no entropy in the target unless `backup_entropy`; `max_target_backup` takes n_actions, min over critics, then max over actions;
 - without `importance_sampling` the set holds the data's action too and no density is taken off, as in the authors' code;
 - the sampled actions of the conservative part are drawn anew, apart from the target's and the policy loss's;
 - the policy network runs once for each state, and the critic's first layer sees each state once (`networks.Torso`);
+- `lagrange_gap` is compared with the difference before min_q_weight (CORL, JAX-CORL); the authors compare min_q_weight times it, so
+  their threshold is min_q_weight times ours. alpha' starts at `initial_alpha_prime`, 1 (the authors'), e in CORL and JAX-CORL;
+- `log_std_range` is [-20, 2] as in CORL and JAX-CORL, [-5, 2] in the authors' code; `log_std_affine` is CORL's and JAX-CORL's;
+- `initialization` is rlkit's in the authors' code, orthogonal for CORL's critics, flax's own in JAX-CORL;
+- `difference_clip` bounds each state's difference, null for no bound (CORL on AntMaze: [-200, null]);
 - discrete: a' = argmax_a min_i q_i(s', a) and the target min_i q_target_i(s', a'); all actions form the set; `sample` draws from
   the softmax of min_i q_i / conservative_temperature, the distribution under which the conservative part is stationary;
 - `advantage_hidden_sizes` makes the critic of discrete actions a dueling one, whose advantages have layers of their own or none.
@@ -15,22 +21,23 @@ Published implementations differ; here
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, NamedTuple
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
 from jax.lax import stop_gradient
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from rl_datasets.schema import EnvSpec, Transition, Tree
+from rl_datasets.schema import Transition, Tree
 from trainer.actions import (
     EDGE,
     LOG_2,
+    action_size,
     decode_action,
     encode_action,
+    require_continuous,
     require_discrete,
     require_learnable,
     sample_squashed,
@@ -38,33 +45,41 @@ from trainer.actions import (
     take,
     unsquash,
 )
-from trainer.learner import LearnerParams, Metrics
-from trainer.networks import SquashedGaussianNetwork, action_size, critic_ensemble, default_float, leaf_specs
-from trainer.optimization import OptimizerParams, check_batch, descend, make_optimizer, mean_and_std, move_target
+from trainer.construction import Critics, PolicyLearner, example, make_critics
+from trainer.encoders import default_float
+from trainer.learner import CriticParams, LearnerParams, Metrics, SquashedGaussianParams
+from trainer.optimization import (
+    check_batch,
+    descend,
+    learning_rate,
+    make_optimizer,
+    make_optimizers,
+    mean_and_std,
+    move_average,
+    move_target,
+    start_average,
+)
+from trainer.policies import SquashedGaussian, make_squashed_policy
 
 MAX_ALPHA_PRIME = 1e6
 
-Output = tuple[Array, Array]  # mean and log standard deviation of the policy, each [B, A]
+Output = tuple[Array, Array]  # mean and log standard deviation of the policy before tanh, each [B, A]
 
 
-class CQLParams(LearnerParams):
+class CQLParams(LearnerParams, CriticParams, SquashedGaussianParams):
+    NETWORKS: ClassVar[tuple[str, ...]] = ("critic", "policy")
+
     min_q_weight: float | None = Field(None, ge=0)  # where absent, 5 for continuous and 1 for discrete actions
     conservative_temperature: float = Field(1.0, gt=0)
-    difference_clip: tuple[float, float] | None = None
+    difference_clip: tuple[float | None, float | None] | None = None
     lagrange_gap: float | None = None  # with a gap, min_q_weight is multiplied by a learnt alpha'
-    tau: float = Field(0.005, gt=0, le=1)
-    decay: tuple[Literal["critic", "policy"], ...] = ()  # a cosine to zero over the run
-    weight_decay: float = Field(0.0, ge=0)  # decoupled, times the learning rate (AdamW)
-    num_critics: int = Field(2, ge=1)
-    layer_norm: bool = False  # of the critics
-    advantage_hidden_sizes: tuple[PositiveInt, ...] | None = None  # of a dueling critic for discrete actions, see networks.Critic
+    initial_alpha_prime: float = Field(1.0, gt=0)
     # what follows is for continuous actions
     n_actions: int = Field(10, gt=0)
     importance_sampling: bool = True
     backup_entropy: bool = False
     max_target_backup: bool = False
-    policy_learning_rate: float = Field(1e-4, gt=0)
-    log_std_range: tuple[float, float] = (-20.0, 2.0)
+    policy_learning_rate: float | None = Field(1e-4, gt=0)
     learn_alpha: bool = True
     initial_alpha: float = Field(1.0, gt=0)
     target_entropy: float | None = None  # minus the number of the action's elements where absent
@@ -80,6 +95,7 @@ class State(NamedTuple):
     params: dict[str, Tree]  # critic; policy and log_alpha for continuous actions; log_alpha_prime with a Lagrange gap
     target: Tree  # of the critic
     opt_state: dict[str, Tree]
+    average: Tree  # of what the learner acts by, with ema_decay: the policy, or the critics for discrete actions
 
 
 def td_loss(q: Array, target: Array) -> Array:
@@ -108,16 +124,16 @@ def alpha_loss(log_alpha: Array, log_prob: Array, target_entropy: float) -> Arra
 
 
 @dataclass(frozen=True)
-class Learner:
+class Learner(PolicyLearner):
     Params: ClassVar[type[LearnerParams]] = CQLParams
 
     params: CQLParams
-    spec: EnvSpec
-    updates: int
 
     def __post_init__(self) -> None:
         require_learnable(self.spec, "cql", bounded=True)
         require_discrete(self.spec, self.params.advantage_hidden_sizes, "advantage_hidden_sizes")
+        require_continuous(self.spec, self.params.networks.get("policy"), "networks.policy")
+        _ = self._critic, self.discrete or self._policy  # made now, so that a network that does not fit is refused here
 
     @property
     def discrete(self) -> bool:
@@ -131,41 +147,37 @@ class Learner:
     def target_entropy(self) -> float:
         return -float(action_size(self.spec.action)) if self.params.target_entropy is None else self.params.target_entropy
 
-    @cached_property
-    def _critic(self) -> nn.Module:
-        p, num_actions = self.params, self.spec.action.num_values
-        return critic_ensemble(
-            p.num_critics, leaf_specs(self.spec.observation), p.hidden_sizes, p.layer_norm, num_actions, p.advantage_hidden_sizes
-        )
+    @property
+    def _actor(self) -> str:
+        """The network that it acts by."""
+        return "critic" if self.discrete else "policy"
 
     @cached_property
-    def _policy(self) -> SquashedGaussianNetwork:
-        p = self.params
-        return SquashedGaussianNetwork(leaf_specs(self.spec.observation), p.hidden_sizes, action_size(self.spec.action), p.log_std_range)
+    def _critic(self) -> Critics:
+        return make_critics(self.params, self.spec)
+
+    @cached_property
+    def _policy(self) -> SquashedGaussian:
+        return make_squashed_policy(self.params, self.spec)
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:
-        p = self.params
-        rates = {"critic": p.learning_rate, "log_alpha_prime": p.learning_rate}
-        rates |= {"policy": p.policy_learning_rate, "log_alpha": p.policy_learning_rate}
-        decay = {*p.decay, "log_alpha"} if "policy" in p.decay else set(p.decay)
-        return {
-            name: make_optimizer(OptimizerParams(rate, name in decay, self.updates, p.max_grad_norm, p.weight_decay))
-            for name, rate in rates.items()
-        }
+        """alpha follows the policy's learning rate; alpha' has the critic's, which never decays."""
+        rates = {"log_alpha": "policy", "log_alpha_prime": "log_alpha_prime"}
+        scalars = {name: make_optimizer(self.params, learning_rate(self.params, rate, self.updates)) for name, rate in rates.items()}
+        return {**make_optimizers(self.params, self.updates), **scalars}
 
     def init(self, key: Array) -> State:
         key, critic_key, policy_key = jax.random.split(key, 3)
-        observation = jax.tree.map(lambda leaf: leaf.zeros(1), self.spec.observation)
-        action = encode_action(jnp.asarray(self.spec.action.zeros(1)), self.spec.action)
-        params: dict[str, Tree] = {"critic": self._critic.init(critic_key, observation, None if self.discrete else action)}
+        params: dict[str, Tree] = {"critic": self._critic.init(critic_key)}
         if not self.discrete:
-            params["policy"] = self._policy.init(policy_key, observation)
+            params["policy"] = self._policy.init(policy_key, example(self.spec)[0])
             params["log_alpha"] = jnp.asarray(math.log(self.params.initial_alpha), default_float())
         if self.params.lagrange_gap is not None:
-            params["log_alpha_prime"] = jnp.zeros((), default_float())
+            params["log_alpha_prime"] = jnp.asarray(math.log(self.params.initial_alpha_prime), default_float())
         opt_state = {name: self._optimizers[name].init(params[name]) for name in params}
-        return State(jnp.int32(0), key, params, jax.tree.map(jnp.copy, params["critic"]), opt_state)
+        average = start_average(params[self._actor], self.params.ema_decay)
+        return State(jnp.int32(0), key, params, jax.tree.map(jnp.copy, params["critic"]), opt_state, average)
 
     def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
         check_batch(batch, self.spec)
@@ -173,25 +185,26 @@ class Learner:
         grads, metrics = jax.grad(self._loss, has_aux=True)(state.params, state.target, state.step, batch, loss_key)
         params, opt_state, norms = descend(self._optimizers, grads, state.params, state.opt_state)
         target = move_target(state.target, params["critic"], self.params.tau)
-        return State(state.step + 1, key, params, target, opt_state), {**metrics, **norms}
+        average = move_average(state.average, params[self._actor], self.params.ema_decay)
+        return State(state.step + 1, key, params, target, opt_state, average), {**metrics, **norms}
 
     def losses(self, state: State, batch: Transition) -> Metrics:
         check_batch(batch, self.spec)
         return self._loss(state.params, state.target, state.step, batch, state.key)[1]
 
     def policy(self, state: State) -> Tree:
-        return state.params["critic" if self.discrete else "policy"]
+        return state.params[self._actor] if self.params.ema_decay is None else state.average
 
     def act(self, policy: Tree, observation: Tree) -> Array:
         if self.discrete:
             return decode_action(jnp.argmax(self._min_q(policy, observation), axis=-1), self.spec.action)
-        return decode_action(jnp.tanh(self._outputs(policy, observation)[0]), self.spec.action)
+        return super().act(policy, observation)
 
     def sample(self, policy: Tree, key: Array, observation: Tree) -> Array:
         if self.discrete:
             logits = self._min_q(policy, observation) / self.params.conservative_temperature
             return decode_action(jax.random.categorical(key, logits), self.spec.action)
-        return decode_action(sample_squashed(key, *self._outputs(policy, observation))[0], self.spec.action)
+        return super().sample(policy, key, observation)
 
     def _loss(self, params: dict[str, Tree], target: Tree, step: Array, batch: Transition, key: Array) -> tuple[Array, Metrics]:
         """The sum of every network's loss, with the gradients stopped so that each loss reaches its own network alone."""
@@ -199,8 +212,8 @@ class Learner:
             loss, metrics = self._critic_loss(params, *self._discrete_values(params["critic"], target, batch), batch)
             return loss, {"loss": loss, **metrics}
         policy_key, target_key, set_key = jax.random.split(key, 3)
-        output = self._outputs(params["policy"], batch.observation)
-        next_output = stop_gradient(self._outputs(params["policy"], batch.next_observation))
+        output = self._policy.output(params["policy"], batch.observation)
+        next_output = stop_gradient(self._policy.output(params["policy"], batch.next_observation))
         actor_loss, v, actor_metrics = self._actor_loss(output, params, step, batch, policy_key)
         next_v = self._next_v(target, params["log_alpha"], next_output, batch.next_observation, target_key)
         q, q_set = self._set_values(params["critic"], stop_gradient(output), next_output, batch, set_key)
@@ -233,10 +246,10 @@ class Learner:
 
     def _discrete_values(self, critic: Tree, target: Tree, batch: Transition) -> tuple[Array, Array, Array, Array]:
         """q, q_set, next_v and v of `_critic_loss`, with double DQN's choice of the next action by the trained critics."""
-        values: Any = self._critic.apply(critic, batch.observation)
+        values = self._critic(critic, batch.observation)
         chosen = jnp.argmax(self._min_q(critic, batch.next_observation), axis=-1)
         next_v = take(self._min_q(target, batch.next_observation), chosen)
-        q = take(values, encode_action(batch.action, self.spec.action))
+        q = take(values, self._action(batch))
         return q, jnp.moveaxis(values, -1, 1), next_v, jnp.max(jnp.min(values, axis=0), axis=-1)
 
     def _actor_loss(
@@ -249,7 +262,7 @@ class Learner:
         loss = policy_loss(log_prob, q, alpha)
         metrics = {"entropy": -jnp.mean(log_prob), "log_std": jnp.mean(output[1]), "alpha": alpha}
         if self.params.bc_warmup:
-            data = encode_action(batch.action, self.spec.action)
+            data = self._action(batch)
             cloning = policy_loss(log_prob, squashed_log_prob(*output, unsquash(data)), alpha)
             loss = jnp.where(step < self.params.bc_warmup, cloning, loss)
             metrics["clipped_action_share"] = jnp.mean(jnp.abs(data) > 1 - EDGE)
@@ -273,13 +286,13 @@ class Learner:
 
         C: n_actions uniform ones, as many of pi(.|s) and of pi(.|s'), every one evaluated at s.
         """
-        count, data = self.params.n_actions, encode_action(batch.action, self.spec.action)
+        count, data = self.params.n_actions, self._action(batch)
         uniform_key, current_key, next_key = jax.random.split(key, 3)
         uniform = jax.random.uniform(uniform_key, (count, *data.shape), data.dtype, -1, 1)
         current, current_log_prob = sample_squashed(current_key, *output, count)
         following, following_log_prob = sample_squashed(next_key, *next_output, count)
         actions = jnp.concatenate([jnp.expand_dims(data, 0), uniform, current, following])
-        values: Any = self._critic.apply(critic, batch.observation, actions)
+        values = self._critic(critic, batch.observation, actions)
         if not self.params.importance_sampling:
             return values[:, 0], values
         uniform_log_prob = jnp.full_like(current_log_prob, -LOG_2 * data.shape[-1])
@@ -288,10 +301,8 @@ class Learner:
 
     def _min_q(self, critic: Tree, observation: Tree, action: Array | None = None) -> Array:
         """min_i q_i: [B, num_actions] for discrete actions, [..., B] for an action [..., B, A]."""
-        values: Any = self._critic.apply(critic, observation, action)
+        values = self._critic(critic, observation, action)
         return jnp.min(values, axis=0)
 
-    def _outputs(self, policy: Tree, observation: Tree) -> Output:
-        output: Any = self._policy.apply(policy, observation)
-        mean, log_std = output
-        return mean, log_std
+    def _action(self, batch: Transition) -> Array:
+        return encode_action(batch.action, self.spec.action, self.params.action_clip)
