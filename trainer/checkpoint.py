@@ -7,10 +7,13 @@ Folders are managed here and not by orbax's CheckpointManager: after a kill its 
 next save, and its removal of the last snapshot could leave half of one that it went on to warn about.
 """
 
+import errno
 import hashlib
 import json
 import logging
+import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +27,7 @@ import orbax.checkpoint as ocp
 import rl_datasets
 import trainer
 from rl_datasets.errors import HindcastError
-from rl_datasets.files import replacing
+from rl_datasets.files import WriteError, remove_stale, replacing
 from rl_datasets.manifest import package_versions
 from trainer.loop import Row, Snapshot
 
@@ -64,13 +67,16 @@ class CheckpointFolder:
         start = time.monotonic()
         target = self._path / str(snapshot.step)
         try:
+            _require_room(target, snapshot.arrays)
             with _quiet_orbax(), replacing(target) as part, ocp.Checkpointer(ocp.StandardCheckpointHandler()) as writer:
                 writer.save(part.absolute() / ARRAYS, args=ocp.args.StandardSave(snapshot.arrays))
                 (part / RECORD).write_text(json.dumps(record), encoding="utf-8")
         except (HindcastError, RuntimeError, ValueError) as error:  # the latter two are orbax's, for a full disk say
+            failure = error if isinstance(error, WriteError) else WriteError(target, str(error))
+            _remove_late(self._path)
             raise HindcastError(
-                f"Could not write the checkpoint of update {snapshot.step} to {target}: {error.__cause__ or error}. Free space or mend the "
-                "permissions and run the same command again; it goes on from the checkpoint before."
+                f"Could not write the checkpoint of update {snapshot.step} to {target}: {failure.reason}. {failure.advice} "
+                "Training goes on from the checkpoint before."
             ) from error
         for other in self._path.iterdir():
             if other != target:
@@ -123,16 +129,42 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
+def _require_room(target: Path, arrays: Any) -> None:
+    """Raises WriteError where the disk surely has no room. To learn it from orbax in the middle of a save costs far more."""
+    folder = next(parent for parent in target.absolute().parents if parent.exists())
+    if folder.is_dir() and shutil.disk_usage(folder).free < sum(leaf.nbytes for leaf in jax.tree.leaves(arrays)):
+        raise WriteError(target, os.strerror(errno.ENOSPC))
+
+
+def _remove_late(folder: Path) -> None:
+    """Removes what threads of orbax still write after a save has failed, until half a second brings no more (at most five)."""
+    quiet, deadline = time.monotonic() + 0.5, time.monotonic() + 5
+    while time.monotonic() < min(quiet, deadline):
+        if any(folder.glob(".*.partial")):
+            remove_stale(folder)
+            quiet = time.monotonic() + 0.5
+        time.sleep(0.02)
+
+
 @contextmanager
 def _quiet_orbax() -> Iterator[None]:
-    """Without orbax's log, which would print the tracebacks of its threads beside the one message."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
+    """Without orbax's log, and without what its threads report where a save failed: their tracebacks would bury the one message."""
+    orbax, threads, hook = logging.getLogger("absl"), logging.getLogger("asyncio"), sys.unraisablehook
+    levels = orbax.level, threads.level
+    orbax.setLevel(logging.CRITICAL + 1)
+    threads.setLevel(logging.CRITICAL + 1)
+    sys.unraisablehook = lambda report: None if _is_late(report) else hook(report)
     try:
         yield
+        threads.setLevel(levels[1])  # not after a failure, for the threads may report yet
+        sys.unraisablehook = hook
     finally:
-        logger.setLevel(level)
+        orbax.setLevel(levels[0])
+
+
+def _is_late(report: Any) -> bool:
+    """Whether a thread of orbax found that nobody waits for it any more."""
+    return isinstance(report.exc_value, RuntimeError) and "Event loop is closed" in str(report.exc_value)
 
 
 def _values(row: Row) -> list[Any]:

@@ -19,14 +19,20 @@ from rl_datasets.errors import HindcastError
 PARTIAL, BEFORE = ".partial", ".before.partial"
 _NO_SPACE = tuple(os.strerror(code) for code in (errno.ENOSPC, errno.EDQUOT))
 _NO_PERMISSION = tuple(os.strerror(code) for code in (errno.EACCES, errno.EPERM, errno.EROFS))
+_PLAIN = (*_NO_SPACE, *_NO_PERMISSION, os.strerror(errno.EFBIG))
 
 
 class WriteError(HindcastError):
-    """`path` could not be written. The message names the reason, what is free on its disk, and what to do."""
+    """`path` could not be written. The message names the reason, what is free on its disk, and what to do.
+
+    Of a library's reason, which names folders that are gone by now, the system's own words are kept where it holds any.
+    """
 
     def __init__(self, path: Path, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"Could not write {path}: {reason}. Nothing there was changed. {_advice(path, reason)}")
+        self.path = path
+        self.reason = next((words for words in _PLAIN if words in reason), reason)
+        self.advice = _advice(path, self.reason)
+        super().__init__(f"Could not write {path}: {self.reason}. Nothing there was changed. {self.advice}")
 
 
 @contextmanager
@@ -149,12 +155,12 @@ def _remove_left(left: Path) -> bool:
 
 def _advice(path: Path, reason: str) -> str:
     folder = next((parent for parent in path.parents if parent.is_dir()), Path())
-    again = "then run the same command again."
-    if any(text in reason for text in _NO_PERMISSION):
-        return f"Look at the permissions with 'ls -ld {folder}', mend them, {again}"
+    permissions, again = f"permissions ('ls -ld {folder}')", "then run the same command again."
+    if reason in _NO_PERMISSION:
+        return f"Mend the {permissions}, {again}"
     with suppress(OSError):
         room = f"The disk of {folder} has {shutil.disk_usage(folder).free / 1e6:,.1f} MB of free space"
-        if any(text in reason for text in _NO_SPACE):
-            return f"{room}, which is not enough: make room there ('df -h {folder}', 'du -sh {folder}'), {again}"
-        return f"{room}; look at that and at the permissions ('ls -ld {folder}'), {again}"
-    return f"Look at the disk with 'df -h' and at the permissions with 'ls -ld {folder}', {again}"
+        if reason in _NO_SPACE:
+            return f"{room}, which is not enough: make room there ('df -h' and 'du -sh *' show what is used), {again}"
+        return f"{room}; look at that and at the {permissions}, {again}"
+    return f"Look at the disk ('df -h') and at the {permissions}, {again}"

@@ -50,7 +50,8 @@ def recording(job: str, folder: Path = paths.RECORDS) -> Iterator[Outcome]:
             event = _event(job, run_id, started, time.monotonic() - clock, error, outcome)
             write_json(folder / job / f"{started:%Y%m%dT%H%M%S}-{run_id[:8]}.json", event)
         except HindcastError as failure:  # the stage's own outcome is what counts, and what the caller must see
-            print(f"No record of this run was kept: {failure}", file=sys.stderr)
+            if not error:
+                print(f"No record of this run was kept: {failure}", file=sys.stderr)
 
 
 def _event(job: str, run_id: str, started: datetime, seconds: float, error: str, outcome: Outcome) -> dict[str, Any]:

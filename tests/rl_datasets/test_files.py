@@ -70,16 +70,19 @@ def test_the_outermost_artifact_is_the_one_that_is_named(folder: Path, monkeypat
     assert ".partial" not in str(error.value)
 
 
-def test_a_reason_that_names_the_partial_folder_names_the_artifact(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "kept"), [("{}/x.tfrecord; No space left on device", "No space left on device"), ("{}/x is odd", "{}/x is odd")]
+)
+def test_a_reason_that_names_the_partial_folder_names_the_artifact(folder: Path, said: str, kept: str) -> None:
     """TensorFlow's messages hold the file's path."""
     with pytest.raises(WriteError) as error, replacing(folder) as part:
-        raise WriteError(part, f"{part}/x.tfrecord; No space left on device")
-    assert f"Could not write {folder}: {folder}/x.tfrecord; No space left on device. " in str(error.value)
+        raise WriteError(part, said.format(part))
+    assert f"Could not write {folder}: {kept.format(folder)}. Nothing" in str(error.value)
 
 
 def test_no_permission_is_told_apart_from_a_full_disk(tmp_path: Path) -> None:
     denied = OSError(errno.EACCES, os.strerror(errno.EACCES))
-    with pytest.raises(WriteError, match=r"Permission denied\..*Look at the permissions with 'ls -ld") as error:
+    with pytest.raises(WriteError, match=r"Permission denied\..*Mend the permissions \('ls -ld") as error:
         replace_by(tmp_path / "x", denied)
     assert "free" not in str(error.value)
 
