@@ -9,6 +9,7 @@ values and critics in `trainer/construction.py`, policies in `trainer/policies.p
 
 import hashlib
 import importlib
+import importlib.util
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,11 +48,12 @@ def load_class(path: str, where: str) -> type:
 
 def construct(found: type, options: Mapping[str, Any], spec: EnvSpec, where: str) -> nn.Module:
     """Class(spec=spec, **options) as a linen module. Raises HindcastError where it takes other options."""
-    takes = [name for name in inspect.signature(found).parameters if name not in ("self", "spec", "rngs", "parent", "name")]
+    signature = inspect.signature(found.__init__)
+    takes = [name for name in signature.parameters if name not in ("self", "spec", "rngs", "parent", "name")]
     message = f"{where}: {found.__name__}(spec, ...) does not take the options {dict(options)}"
     if issubclass(found, nnx.Module):
         try:
-            inspect.signature(found).bind(spec=spec, **options, rngs=None)
+            signature.bind(None, spec=spec, **options, rngs=None)
         except TypeError as error:
             raise HindcastError(f"{message}: {error}. Its options are: {', '.join(takes) or 'none'}.") from error
         return nnx.bridge.ToLinen(found, kwargs={"spec": spec, **options})
@@ -105,19 +107,19 @@ def module_digests(params: LearnerParams) -> dict[str, str]:
     """The sha256 of each file in trainer/modules/ that a preset names, by its import path: what a run depends on beside parameters."""
     named = [own.module for own in params.networks.values()] + [encoder.module for encoder in params.encoders.values()]
     packages = sorted({path.partition(":")[0] for path in named if path and path.startswith(f"{FOLDER}.")})
-    return {package: _digest(ROOT / f"{package.replace('.', '/')}.py") for package in packages}
+    return {package: _digest(package) for package in packages}
+
+
+def _digest(package: str) -> str:
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise HindcastError(f"A preset names a module in '{package}', but there is no such file. Add {package.replace('.', '/')}.py.")
+    return hashlib.sha256(Path(found.origin).read_bytes()).hexdigest()
 
 
 def _fits(leaf: Any, shape: tuple[int | None, ...]) -> bool:
     same = leaf.ndim == len(shape) and all(n in (None, m) for n, m in zip(shape, leaf.shape, strict=True))
     return same and bool(jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating))
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise HindcastError(f"{path.relative_to(ROOT)} cannot be read: {error.strerror}. A preset names a module in it.") from error
 
 
 def _require_tracked(file: str | None, path: str, where: str) -> None:
