@@ -28,6 +28,25 @@ quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level":
 FAST = {"hidden_sizes": (16,), "learning_rate": 1e-2, "gamma": 0.9}
 
 
+SHARED = {  # options of trainer/learner.py all at once, each where a learner has it
+    "activation": "gelu",
+    "action_clip": 0.9,
+    "decay_shape": "linear",
+    "dropout": 0.2,
+    "ema_decay": 0.75,
+    "hidden_sizes": (8, 8),
+    "initialization": {"hidden": "orthogonal", "output": "orthogonal", "output_gain": 0.5},
+    "layer_norm": True,
+    "learning_rate": 1e-2,
+    "policy_learning_rate": 1e-2,
+    "max_grad_norm": 0.5,
+    "num_critics": 3,
+    "residual": True,
+    "state_dependent_std": True,
+    "warmup": 4,
+}
+
+
 @dataclass(frozen=True)
 class Case:
     algorithm: str
@@ -84,6 +103,10 @@ def raw(tree: Any) -> list[np.ndarray]:
 def assert_same(one: Any, other: Any) -> None:
     for a, b in zip(raw(one), raw(other), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def same(one: list[np.ndarray], other: list[np.ndarray]) -> bool:
+    return len(one) == len(other) and all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 each_learner = pytest.mark.parametrize("algorithm", known_learners())
@@ -156,6 +179,25 @@ def test_rewards_reach_no_network_but_the_critic_in_one_update(case: Case) -> No
         assert_same(one.params[name], other.params[name])
     if "critic" in one.params:
         assert any((a != b).any() for a, b in zip(raw(one.params["critic"]), raw(other.params["critic"]), strict=True))
+
+
+@each_case
+def test_takes_every_shared_option_and_acts_by_the_average_of_its_policy(case: Case) -> None:
+    module, learner = load_learner(case.algorithm), learner_of(case)  # which skips where the action is not claimed
+    options = {name: value for name, value in SHARED.items() if name in module.Params.model_fields}
+    params = module.Params.model_validate({**options, "decay": module.Params.NETWORKS})
+    learner = module.Learner(params, case.spec, 100)
+    state = quick_jit(learner.init)(jax.random.key(0))
+    after, metrics = quick_jit(learner.update)(state, random_batch(case.spec))
+    assert all(np.isfinite(value) for value in metrics.values())
+    for name in module.Params.NETWORKS:
+        if name in state.params:  # Adam's first step is the learning rate in every direction, here a quarter of it
+            steps = [np.abs(a - b).max() for a, b in zip(raw(after.params[name]), raw(state.params[name]), strict=True)]
+            np.testing.assert_allclose(max(steps), 1e-2 / 4, rtol=0.05)
+    start = raw(learner.policy(state))
+    (acting,) = (name for name in module.Params.NETWORKS if name in state.params and same(raw(state.params[name]), start))
+    for found, old, new in zip(raw(learner.policy(after)), start, raw(after.params[acting]), strict=True):
+        np.testing.assert_allclose(found, 0.75 * old + 0.25 * new, rtol=1e-5, atol=1e-7)
 
 
 @nested_cases
