@@ -23,7 +23,7 @@ NOTES_SHOWN = 10
 def run(key: str, params: Params) -> Path:
     """Writes artifacts/raw/<key>/<version>/, whole or not at all."""
     entry = params.dataset(key)
-    context = Context(key, workers=params.runtime.workers, load_policy=_load_policy)
+    context = Context(key, workers=params.runtime.workers, load_policy=_load_policy, source=Path(entry.source))
     options = params.builder_options(key)  # first, for it names the key of an unknown builder
     builder: DatasetBuilder = load_builder(entry.builder).Builder(options, context)
     _require_within_source(key, entry, builder)

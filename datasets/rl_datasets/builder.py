@@ -49,6 +49,7 @@ class Context:
     name: str  # the data set's key in params.yaml
     workers: int = 0  # processes beside this one; 0 where this one does the work
     load_policy: Callable[[Path], BatchPolicy] | None = None  # loads a policy bundle; None where the trainer is absent
+    source: Path | None = None  # the path that the data set is made from, as its entry says
 
 
 class DatasetBuilder(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rl_datasets.errors import HindcastError, describe_raise
-from rl_datasets.schema import ArraySpec, EnvSpec, ReferenceReturns, Tree
+from rl_datasets.schema import ArraySpec, EnvSpec, ReferenceReturns, Tree, as_bound
 
 _NO_KWARGS: Mapping[str, Any] = {}
 
@@ -63,14 +63,14 @@ def space_spec(space: gym.Space[Any], name: str) -> Tree:
     """Returns the ArraySpec of a space, or the nest of them. `name` begins the message of an error."""
     match space:
         case spaces.Box():
-            return ArraySpec(space.shape, _stored_dtype(space.dtype), _bound(space.low), _bound(space.high))
+            return ArraySpec(space.shape, _stored_dtype(space.dtype), as_bound(space.low), as_bound(space.high))
         case spaces.Discrete():
             first, count = int(space.start), int(space.n)
             return ArraySpec((), "int64", float(first), float(first + count - 1), num_values=count)
         case spaces.MultiBinary():
             return ArraySpec(space.shape, "int8", 0.0, 1.0)
         case spaces.MultiDiscrete():
-            return ArraySpec(space.shape, "int64", _bound(space.start), _bound(space.start + space.nvec - 1))
+            return ArraySpec(space.shape, "int64", as_bound(space.start), as_bound(space.start + space.nvec - 1))
         case spaces.Dict() if space.spaces:
             if odd := [key for key in space.spaces if not isinstance(key, str) or "/" in key]:
                 raise HindcastError(f"{name} has the keys {odd}; a key must be a string without '/'.")
@@ -99,12 +99,6 @@ def _casts(space: gym.Space[Any], name: str) -> list[str]:
 
 def _stored_dtype(dtype: np.dtype[Any]) -> str:
     return "float32" if dtype.kind == "f" else dtype.name
-
-
-def _bound(values: np.ndarray) -> float | tuple[float, ...]:
-    """One float where all elements agree, else one an element in C order."""
-    flat = [float(value) for value in np.ravel(values)]
-    return flat[0] if len(set(flat)) == 1 else tuple(flat)
 
 
 def _how_to_install(env_id: str) -> str:

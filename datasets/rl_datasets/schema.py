@@ -54,6 +54,10 @@ class ArraySpec:
         low, high = (np.asarray(bound, np.float64) for bound in (self.minimum, self.maximum))
         return tuple(np.broadcast_to(b if b.ndim == 0 else b.reshape(self.shape), self.shape) for b in (low, high))  # type: ignore[return-value]
 
+    def bounded(self, minimum: Any, maximum: Any, num_values: int | None = None) -> "ArraySpec":
+        """Returns the spec with these inclusive bounds, each a number or one an element."""
+        return dataclasses.replace(self, minimum=as_bound(minimum), maximum=as_bound(maximum), num_values=num_values)
+
     def zeros(self, *leading: int) -> np.ndarray:
         return np.zeros((*leading, *self.shape), self.dtype)
 
@@ -145,6 +149,12 @@ class Transition(NamedTuple):
     reward: Array  # [B] float32
     discount: Array  # [B] float32, the environment's
     next_observation: Tree  # [B, ...]
+
+
+def as_bound(values: Any) -> Bound:
+    """One float where all elements agree, else one an element in C order."""
+    flat = [float(value) for value in np.ravel(values)]
+    return flat[0] if len(set(flat)) == 1 else tuple(flat)
 
 
 def named_leaves(nest: Tree, root: str) -> list[tuple[str, Any]]:

@@ -1,0 +1,86 @@
+"""What an import read, kept, dropped and assumed: counts for the manifest, and a sentence each for the data card."""
+
+from collections import Counter
+
+from rl_datasets.errors import HindcastError
+
+
+class ImportReport:
+    """Counts before equal counts after: `check` raises where they do not."""
+
+    def __init__(self) -> None:
+        self.rows = self.last_rows = 0  # rows read, and those that hold nothing but an episode's last observation
+        self.ended: Counter[str] = Counter()  # episodes as the source ends them: terminal, truncated, unflagged
+        self.dropped: Counter[str] = Counter()  # transitions by reason
+        self.dropped_episodes: Counter[str] = Counter()  # by reason
+        self.kept_episodes = self.kept_transitions = self.terminals = 0
+        self.repaired = 0
+        self._once: dict[str, None] = {}
+        self._counted: Counter[str] = Counter()  # by sentence with a place for the number
+
+    def once(self, sentence: str) -> None:
+        """Notes a sentence, the first time that it is said."""
+        self._once[sentence] = None
+
+    def count(self, sentence: str, number: int) -> None:
+        """Adds to the number that stands for "{}" in a sentence."""
+        if number:
+            self._counted[sentence] += number
+
+    def drop(self, reason: str, transitions: int, episodes: int = 0) -> None:
+        if transitions:
+            self.dropped[reason] += transitions
+        if episodes:
+            self.dropped_episodes[reason] += episodes
+
+    def keep(self, episodes: int, transitions: int, terminals: int) -> None:
+        """Takes note of episodes that were handed on."""
+        self.kept_episodes += episodes
+        self.kept_transitions += transitions
+        self.terminals += terminals
+
+    def check(self) -> None:
+        """Raises HindcastError where rows or episodes were lost without a reason, or nothing is left."""
+        after = self.kept_transitions + sum(self.dropped.values()) + self.last_rows
+        if self.rows != after:
+            raise HindcastError(
+                f"{self.rows} rows were read, but {self.kept_transitions} transitions kept, {sum(self.dropped.values())} dropped and "
+                f"{self.last_rows} last observations are {after}. The conversion is at fault; nothing was written."
+            )
+        episodes = self.kept_episodes + sum(self.dropped_episodes.values())
+        if sum(self.ended.values()) != episodes:
+            raise HindcastError(
+                f"{sum(self.ended.values())} episodes were found, but {episodes} were kept or dropped. The conversion is at fault; "
+                "nothing was written."
+            )
+        if not self.kept_episodes:
+            reasons = "; ".join(self.dropped) or "there are no rows"
+            raise HindcastError(f"No transition is left of {self.rows} rows: {reasons}. Mend the source or its entry.")
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "rows_read": self.rows,
+            "terminals": self.terminals,
+            "truncations": self.kept_episodes - self.terminals,
+            "unflagged_ends": self.ended["unflagged"],
+            "dropped_transitions": sum(self.dropped.values()),
+            "dropped_episodes": sum(self.dropped_episodes.values()),
+            "repaired_time_limits": self.repaired,
+        }
+
+    def notes(self) -> list[str]:
+        """One sentence each, the account of rows and ends first."""
+        kept = f"{self.rows:,} rows were read: {self.kept_transitions:,} transitions in {self.kept_episodes:,} episodes were kept"
+        last = f", {self.last_rows:,} rows hold only an episode's last observation" if self.last_rows else ""
+        ends = ", ".join(f"{self.ended[kind]:,} {words}" for kind, words in _ENDS.items() if self.ended[kind])
+        return [
+            f"{kept}{last}, {sum(self.dropped.values()):,} transitions were dropped.",
+            f"Ends as the source tells them: {ends or 'none'}.",
+            *(f"{number:,} transitions were dropped: {reason}." for reason, number in sorted(self.dropped.items())),
+            *(f"{number:,} episodes were dropped whole: {reason}." for reason, number in sorted(self.dropped_episodes.items())),
+            *sorted(self._once),
+            *(sentence.replace("{}", f"{number:,}") for sentence, number in sorted(self._counted.items())),
+        ]
+
+
+_ENDS = {"terminal": "terminal", "truncated": "truncated", "unflagged": "without a flag"}
