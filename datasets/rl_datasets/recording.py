@@ -27,7 +27,7 @@ class Recording:
 
     def __init__(self, spec: EnvSpec, index: int, observation: Tree) -> None:
         self.index = index
-        self.copy = _copy_array if isinstance(spec.observation, ArraySpec) else copy_nest
+        self.copy: Callable[[Tree], Tree] = np.array if isinstance(spec.observation, ArraySpec) else copy_nest
         self.keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else np.array
         self.observations = [self.copy(observation)]
         self.actions: list[Any] = []
@@ -110,10 +110,6 @@ def describe_error(error: Exception) -> str:
 
 def _joined(parts: Iterable[Iterable[Any]]) -> list[Any]:
     return list(itertools.chain.from_iterable(parts))
-
-
-def _copy_array(observation: Any) -> np.ndarray:
-    return observation.copy() if type(observation) is np.ndarray else np.array(observation)
 
 
 def _stack(spec: Tree, rows: Sequence[Tree], name: str) -> Tree:

@@ -62,13 +62,13 @@ def record_episode(env: gym.Env[Any, Any], act: Act, spec: EnvSpec, *, index: in
     core, limit = _unguarded(env)
     observation, info = core.reset(seed=seed)
     recording = Recording(spec, index, observation)
-    copy, keep = recording.copy, recording.keep
+    copy, keep, step = recording.copy, recording.keep, core.step
     observations, actions, rewards = recording.observations, recording.actions, recording.rewards
     terminated = False
     for _ in itertools.repeat(None) if limit is None else itertools.repeat(None, limit):
         action = act(observation)
         actions.append(keep(action))
-        observation, reward, terminated, truncated, info = core.step(action)
+        observation, reward, terminated, truncated, info = step(action)
         observations.append(copy(observation))
         rewards.append(reward)
         if terminated or truncated:

@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import cycle, islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -21,42 +22,40 @@ from rl_datasets.errors import HindcastError
 Job = TypeVar("Job")
 Chunk = TypeVar("Chunk")
 Result = TypeVar("Result")
+Work = Callable[[Job, Iterable[Chunk]], Iterator[Result]]  # one result for each chunk, in their order
 
 AHEAD = 3  # chunks that a worker has before it
 
 
-def in_processes(function: Callable[[Job, Chunk], Result], job: Job, chunks: Iterable[Chunk], workers: int) -> Iterator[Result]:
-    """Yields function(job, chunk) of one chunk after another, computed by so many processes; with 0, in this one.
+def in_processes(work: Work[Job, Chunk, Result], job: Job, chunks: Iterable[Chunk], workers: int) -> Iterator[Result]:
+    """Yields what work(job, chunks) yields, computed by so many processes, each with a part of the chunks; with 0, in this one.
 
-    `function` is a plain one of a module; job, chunks and results pickle. A few chunks a worker are under way at a time, so `chunks`
-    may be endless; what is still to do when the caller stops is dropped. What `function` raises is raised here.
+    `work` is a plain function of a module; job, chunks and results pickle. A few chunks a worker are under way at a time, so `chunks`
+    may be endless; what is still to do when the caller stops is dropped. What `work` raises is raised here.
     """
     if workers == 0:
-        yield from (function(job, chunk) for chunk in chunks)
+        yield from work(job, chunks)
         return
     todo = iter(chunks)
     started: list[tuple[subprocess.Popen[bytes], Connection[Any, Any]]] = []
     try:
         for _ in range(workers):
             started.append(_start())
-            started[-1][1].send((function, job))
+            with _alive():
+                started[-1][1].send((work, job))
         under_way: deque[Connection[Any, Any]] = deque()  # who computes the next chunk, and the one after it, ...
         turns = cycle([connection for _, connection in started])
         for chunk in islice(todo, AHEAD * workers):
             _give(next(turns), chunk, under_way)
         while under_way:
             worker = under_way.popleft()
-            result, error = worker.recv()
+            with _alive():
+                result, error = worker.recv()
             if error is not None:
                 raise error
             for chunk in islice(todo, 1):
                 _give(worker, chunk, under_way)
             yield result
-    except (EOFError, ConnectionError) as error:
-        raise HindcastError(
-            "A worker process ended without a word, as it does when the system kills it for its memory. "
-            "Use fewer workers (runtime.workers in params.yaml) and run the same command again."
-        ) from error
     finally:
         for process, connection in started:
             connection.close()
@@ -64,8 +63,20 @@ def in_processes(function: Callable[[Job, Chunk], Result], job: Job, chunks: Ite
             process.wait()
 
 
+@contextmanager
+def _alive() -> Iterator[None]:
+    try:
+        yield
+    except (EOFError, ConnectionError) as error:
+        raise HindcastError(
+            "A worker process ended without a word, as it does when the system kills it for its memory. "
+            "Use fewer workers (runtime.workers in params.yaml) and run the same command again."
+        ) from error
+
+
 def _give(worker: "Connection[Any, Any]", chunk: Any, under_way: "deque[Connection[Any, Any]]") -> None:
-    worker.send(chunk)
+    with _alive():
+        worker.send(chunk)
     under_way.append(worker)
 
 
@@ -80,24 +91,37 @@ def _start() -> tuple["subprocess.Popen[bytes]", "Connection[Any, Any]"]:
 
 def _serve(connection: "Connection[Any, Any]") -> None:
     """Answers each chunk with (result, None) or (None, exception), until the other side closes."""
-    try:
-        function, job = connection.recv()
+    with suppress(EOFError, ConnectionError):
+        work, job = connection.recv()
+        for answer in _answers(work, job, _received(connection)):
+            connection.send(answer)
+
+
+def _received(connection: "Connection[Any, Any]") -> Iterator[Any]:
+    with suppress(EOFError, ConnectionError):
         while True:
-            connection.send(_answer(function, job, connection.recv()))
-    except (EOFError, ConnectionError):
-        return
+            yield connection.recv()
 
 
-def _answer(function: Callable[[Any, Any], Any], job: Any, chunk: Any) -> tuple[Any, Exception | None]:
+def _answers(work: Work[Any, Any, Any], job: Any, chunks: Iterator[Any]) -> Iterator[tuple[Any, Exception | None]]:
+    """Once `work` has raised, that is the answer to every chunk."""
     try:
-        return function(job, chunk), None
+        for result in work(job, chunks):
+            yield result, None
     except Exception as error:
-        error.add_note(f"In a worker process:\n{traceback.format_exc()}")
-        try:
-            pickle.loads(pickle.dumps(error))  # noqa: S301
-        except Exception:  # some exceptions cannot cross
-            return None, RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
-        return None, error
+        raised = _portable(error)
+        yield None, raised
+        yield from ((None, raised) for _ in chunks)
+
+
+def _portable(error: Exception) -> Exception:
+    """The exception with the place where it was raised; one that cannot cross between processes becomes a RuntimeError of its text."""
+    error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}\n{traceback.format_exc()}")
+    return error
 
 
 if __name__ == "__main__":

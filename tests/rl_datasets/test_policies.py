@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
+from rl_datasets.behaviour import BLOCK, Start, action_bounds, cartpole_balance, pendulum_swing_up, random_actions
 from rl_datasets.environments import env_spec, make_env
 from rl_datasets.errors import HindcastError
-from rl_datasets.policies import BLOCK, Policy, Start, action_bounds, bundle_paths, cartpole_balance, pendulum_swing_up, random_actions
+from rl_datasets.policies import Policy, bundle_paths
 from rl_datasets.rollout import run_episode
 from rl_datasets.schema import ArraySpec, EnvSpec
 

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import subprocess
 import sys
 
 import pytest
@@ -13,27 +14,34 @@ WORK = '''
 import os, sys
 from rl_datasets.errors import HindcastError
 
-def square(job, chunk):
-    return [job * number * number for number in chunk]
+def square(job, chunks):
+    for chunk in chunks:
+        yield [job * number * number for number in chunk]
 
-def fail(job, chunk):
-    if chunk == 3:
-        raise HindcastError("chunk 3 is bad")
-    return [chunk]
+def fail(job, chunks):
+    for chunk in chunks:
+        if chunk == 3:
+            raise HindcastError("chunk 3 is bad")
+        yield [chunk]
 
 class Odd(Exception):
     """It does not unpickle, for it takes two arguments."""
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
 
-def fail_oddly(job, chunk):
+def fail_oddly(job, chunks):
     raise Odd("this", "that")
 
-def die(job, chunk):
+def lose_connection(job, chunks):
+    yield next(iter(chunks))
+    raise ConnectionError("the simulator hung up")
+
+def die(job, chunks):
     os._exit(9)
 
-def modules(job, chunk):
-    return [sorted(sys.modules), os.getpid()]
+def modules(job, chunks):
+    for chunk in chunks:
+        yield [sorted(sys.modules), os.getpid()]
 '''
 
 
@@ -75,6 +83,11 @@ def test_an_error_that_cannot_be_pickled_keeps_its_text(work) -> None:
         list(in_processes(work.fail_oddly, None, [1], 2))
 
 
+def test_a_connection_that_fails_within_the_work_is_the_error_of_the_work(work) -> None:
+    with pytest.raises(ConnectionError, match="the simulator hung up"):
+        list(in_processes(work.lose_connection, None, range(9), 2))
+
+
 def test_a_worker_that_dies_is_told_of(work) -> None:
     with pytest.raises(HindcastError, match=r"ended without a word.*runtime\.workers"):
         list(in_processes(work.die, None, range(4), 2))
@@ -84,3 +97,10 @@ def test_a_worker_is_another_process_that_imports_no_more_than_its_work(work) ->
     ((modules, pid),) = in_processes(work.modules, None, [0], 1)
     assert pid != os.getpid()
     assert not {"tensorflow", "jax", "pandas", "pytest", "pipelines"} & set(modules)
+
+
+def test_what_reads_parameters_stays_out_of_a_worker_that_collects() -> None:
+    script = "import sys, rl_datasets.collection; print(*sys.modules)"
+    modules = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout.split()
+    assert "gymnasium" in modules
+    assert not {"pydantic", "tensorflow", "rl_datasets.builder"} & set(modules)

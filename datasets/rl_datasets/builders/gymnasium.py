@@ -8,32 +8,30 @@ any one of them again.
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-import gymnasium as gym
-import numpy as np
-import tree
 from gymnasium.vector import AutoresetMode
 from pydantic import Field, model_validator
 
 from rl_datasets.builder import BuilderBase, BuilderOptions, Context
+from rl_datasets.collection import Job, collect, finished
 from rl_datasets.environments import cast_notes, env_spec, make_env
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Input
-from rl_datasets.policies import Bundles, Policy, bundle_paths
-from rl_datasets.recording import Packed, Recording, aligned, describe_error, truncate, unpack
-from rl_datasets.rollout import Lost, episode_seed, record_episode, record_episodes, remade
-from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, Tree, named_leaves
+from rl_datasets.policies import Policy, bundle_paths
+from rl_datasets.recording import truncate, unpack
+from rl_datasets.rollout import Lost
+from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, named_leaves
 from rl_datasets.workers import in_processes
 
 CHUNK, CHUNK_BYTES = 64, 32 * 2**20  # episodes that a worker takes at once, and bytes of their observations, at most
+FIRST_CHUNK, PART = 8, 64  # with a budget of steps: episodes at first, and the part of all before it that a chunk may be
 TOO_MANY_LOST = 50  # episodes in a row, after which the environment counts as broken
-_POLICY_STREAM = 1  # sets the policies' generators apart from those of the environments
 
 
 class References(BuilderOptions):
@@ -79,22 +77,6 @@ def example(folder: Path) -> dict[str, Any]:
     return {"env_id": "CartPole-v1", "episodes": 9, "policy": {"kind": "epsilon", "epsilon": 0.5, "base": {"kind": "random"}}}
 
 
-@dataclass(frozen=True)
-class Job:
-    """All that the episodes of one data set depend on, and what a worker is sent."""
-
-    options: Options
-    spec: EnvSpec
-    seed: int
-    bundles: Bundles
-
-    def make_env(self) -> gym.Env[Any, Any]:
-        """With a budget of steps, an episode that would never end does end, one step beyond it."""
-        budget = self.options.steps and self.options.steps + 1
-        limit = min((limit for limit in (self.spec.max_episode_steps, budget) if limit), default=None)
-        return make_env(self.options.env_id, self.options.env_kwargs, limit)
-
-
 class Builder(BuilderBase):
     options: Options
 
@@ -120,22 +102,29 @@ class Builder(BuilderBase):
 
     def episode(self, seed: int, index: int) -> Episode | Lost:
         """Returns one episode of the data set, alone; uncut where a budget of steps ends in it."""
-        return next(_finished(self._job(seed), [index]))
+        return next(finished(self._job(seed), [index]))
 
     def episodes(self, seed: int) -> Iterator[Episode]:
         self.notes, self.counts = list(self._casts), {"lost_episodes": 0}
         return self._within_steps(self._kept(self._all_outcomes(self._job(seed))))
 
     def _job(self, seed: int) -> Job:
-        return Job(self.options, self._spec, seed, self._bundles)
+        """With a budget of steps, an episode that would never end does end, one step beyond it."""
+        options = self.options
+        budget = options.steps and options.steps + 1
+        limit = min((limit for limit in (self._spec.max_episode_steps, budget) if limit), default=None)
+        job = Job(self._spec, seed, options.policy.model_dump(), self._bundles, limit)
+        if options.vector is None:
+            return job
+        return replace(job, num_envs=options.vector.num_envs, autoreset=AutoresetMode[options.vector.autoreset.upper()])
 
     def _all_outcomes(self, job: Job) -> Iterator[Episode | Lost]:
         """In the order of indices, without end where the budget is in steps."""
         episodes, workers = self.options.episodes, self.context.workers
         if workers == 0 and self.options.vector is None:
-            yield from _finished(job, itertools.count() if episodes is None else range(episodes))
+            yield from finished(job, itertools.count() if episodes is None else range(episodes))
             return
-        for packed, lost in in_processes(collect, job, _chunks(job, workers), workers):
+        for packed, lost in in_processes(collect, job, _chunks(self.options, self._spec, workers), workers):
             outcomes: list[Episode | Lost] = [*unpack(packed), *lost]
             yield from sorted(outcomes, key=_index) if lost else outcomes
 
@@ -175,71 +164,8 @@ class Builder(BuilderBase):
                 return
 
 
-def collect(job: Job, indices: range) -> tuple[Packed | None, list[Lost]]:
-    """The unit of work: the episodes of these indices, in their order. A function of its arguments alone."""
-    outcomes = list(_outcomes(job, indices) if job.options.vector is None else _vector_outcomes(job, indices, job.options.vector))
-    lost = [outcome for outcome in outcomes if isinstance(outcome, Lost)]
-    return aligned(job.spec, [outcome for outcome in outcomes if isinstance(outcome, Recording)]), lost
-
-
-def _finished(job: Job, indices: Iterable[int]) -> Iterator[Episode | Lost]:
-    for outcome in _outcomes(job, indices):
-        if isinstance(outcome, Lost):
-            yield outcome
-        else:
-            yield from unpack(aligned(job.spec, [outcome]))
-
-
 def _index(outcome: Episode | Lost) -> int:
     return outcome.index if isinstance(outcome, Lost) else int(outcome.episode_id)
-
-
-def _outcomes(job: Job, indices: Iterable[int]) -> Iterator[Recording | Lost]:
-    start = job.options.policy.bind(job.spec, job.bundles)
-    env, policy_generator = job.make_env(), generators(job.seed)
-    try:
-        for index in indices:
-            seed = episode_seed(job.seed, index)
-            outcome: Recording | Lost
-            try:
-                policy, act = start(policy_generator(index))
-                outcome = record_episode(env, act, job.spec, index=index, seed=seed, policy=policy)
-            except HindcastError:
-                raise
-            except Exception as error:
-                outcome = Lost(index, seed, describe_error(error))
-                env = remade(env, job.make_env)
-            yield outcome
-    finally:
-        env.close()
-
-
-def _vector_outcomes(job: Job, indices: range, vector: Vector) -> Sequence[Recording | Lost]:
-    start = job.options.policy.bind(job.spec, job.bundles)
-    seeds = [episode_seed(job.seed, index) for index in indices]
-    started = {index: start(generators(job.seed)(index)) for index in indices}  # one each, for they run side by side
-
-    def act(observation: Tree, episode: np.ndarray) -> np.ndarray:
-        actions = job.spec.action.zeros(len(episode))
-        for row, index in enumerate(episode.tolist()):
-            if index >= 0:
-                actions[row] = started[index][1](tree.map_structure(lambda leaf, row=row: leaf[row], observation))
-        return actions
-
-    lost: list[Lost] = []
-    recordings = record_episodes(
-        job.make_env,
-        act,
-        job.spec,
-        seeds=seeds,
-        num_envs=vector.num_envs,
-        first_index=indices[0],
-        policy=lambda index: started[index][0],
-        autoreset=AutoresetMode[vector.autoreset.upper()],
-        on_lost=lost.append,
-    )
-    outcomes: list[Recording | Lost] = [*recordings, *lost]  # in this order: `lost` is complete when the recordings are
-    return sorted(outcomes, key=lambda outcome: outcome.index)
 
 
 def _with_columns(episode: Episode, success: bool) -> Episode:
@@ -250,34 +176,20 @@ def _with_columns(episode: Episode, success: bool) -> Episode:
     return replace(episode, metadata=metadata)
 
 
-def generators(seed: int) -> Callable[[int], np.random.Generator]:
-    """Returns a function from an episode's index to its policy's generator, whose stream is independent of all others.
+def _chunks(options: Options, spec: EnvSpec, workers: int) -> Iterator[range]:
+    """Ranges of indices, without end where the budget is in steps: small enough for memory and to keep all workers busy to the end.
 
-    It moves one counter-based generator to and fro, which takes a fifth of the time of making one: each call ends the one before.
+    What lies beyond a budget of steps is lost work, so there a chunk is a small part of all before it.
     """
-    philox = np.random.Philox(np.random.SeedSequence((seed, _POLICY_STREAM)))
-    generator, state = np.random.Generator(philox), philox.state
-
-    def at(index: int) -> np.random.Generator:
-        state["state"]["counter"][3] = index  # of 2**64 streams, each 2**192 numbers long
-        philox.state = state
-        return generator
-
-    return at
-
-
-def _chunks(job: Job, workers: int) -> Iterator[range]:
-    """Ranges of indices: small enough for memory and to keep all workers busy to the end, large enough to make an environment for."""
-    options, spec = job.options, job.spec
     row = sum(leaf.zeros().nbytes for _, leaf in named_leaves(spec.observation, ""))
-    most = CHUNK_BYTES // (row * (spec.max_episode_steps or 1000) or 1)
-    size = min(max(most, 1), CHUNK // 4 if options.episodes is None else CHUNK)  # what lies beyond a budget of steps is lost work
-    if options.episodes is not None:
-        size = min(size, -(-options.episodes // (4 * max(workers, 1))))
-    if options.vector:
-        size = max(size, 4 * options.vector.num_envs)
-    firsts = itertools.count(0, size) if options.episodes is None else range(0, options.episodes, size)
-    return (range(first, min(first + size, options.episodes or first + size)) for first in firsts)
+    most = min(max(CHUNK_BYTES // (row * (spec.max_episode_steps or 1000) or 1), 1), CHUNK)
+    least = 4 * options.vector.num_envs if options.vector else 1
+    first, end = 0, options.episodes or sys.maxsize
+    while first < end:
+        part = max(first // PART, FIRST_CHUNK) if options.episodes is None else -(-end // (4 * max(workers, 1)))
+        chunk = range(first, min(first + max(min(part, most), least), end))
+        yield chunk
+        first = chunk.stop
 
 
 def _load_bundle(path: str, context: Context) -> Any:
