@@ -5,21 +5,22 @@ from pathlib import Path
 from rich.progress import Progress
 
 from pipelines import paths
+from pipelines.inputs import read_input
 from pipelines.params import Params
 from pipelines.stage import console, main
 from rl_datasets.builder import RAW_SPLIT
 from rl_datasets.checks import run_checks
 from rl_datasets.checks.output import failure, write_report
 from rl_datasets.errors import HindcastError
-from rl_datasets.manifest import read_manifest
-from rl_datasets.rlds import read_episodes, read_spec, read_splits
+from rl_datasets.rlds import DESCRIPTION, read_episodes, read_spec, read_splits
 from rl_datasets.rlds.flags import read_flags
 
 
 def run(key: str, params: Params) -> Path:
     """Writes artifacts/checks/<key>/ whatever is found, then raises HindcastError where the verdict is "fail"."""
     raw, folder, checks = paths.RAW / key / params.dataset(key).version, paths.CHECKS / key, params.checks_of(key)
-    spec, manifest = read_spec(raw), read_manifest(raw)
+    manifest = read_input(raw, f"collect@{key}", params, *DESCRIPTION)
+    spec = read_spec(raw)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"check {key}", total=read_splits(raw)[RAW_SPLIT].episodes)
         report = run_checks(

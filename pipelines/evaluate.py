@@ -11,12 +11,13 @@ import pandas as pd
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines import paths
+from pipelines.inputs import parameters_of, read_input
 from pipelines.params import ExperimentParams, Params
 from pipelines.stage import console, main
 from rl_datasets.environments import make_env
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json
-from rl_datasets.manifest import Input, Manifest, package_versions, read_manifest, write_manifest
+from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
 from trainer.bundle import Bundle, load_bundle, stack_bundles
 from trainer.evaluation import EvaluationEpisode, evaluate_policies
 from trainer.metrics import normalized_score, score_note, summarize_returns
@@ -29,8 +30,10 @@ def run(key: str, params: Params) -> Path:
     experiment = params.experiment(key)
     version = params.dataset(experiment.dataset).version
     split = paths.SPLITS / experiment.dataset / version
-    source = Input(f"{experiment.dataset} {version}", split.as_posix(), read_manifest(split).digest)
+    digest = read_input(split, f"split@{experiment.dataset}", params, "stats.json").digest
+    source = Input(f"{experiment.dataset} {version}", split.as_posix(), digest)
     behaviour = read_json(split / "stats.json", "episode_return")["episode_return"]["mean"]
+    read_input(paths.MODELS / key, f"train@{key}", params)
     learner = params.learner_params(key).model_dump(mode="json")
     expected = {
         paths.MODELS / key / "policies" / f"seed_{seed}": wanted(experiment, version, source.digest, learner, seed)
@@ -49,7 +52,7 @@ def run(key: str, params: Params) -> Path:
     manifest = Manifest(
         job=f"evaluate@{key}",
         digest=hashlib.sha256(table.encode()).hexdigest(),
-        parameters={**experiment.model_dump(mode="json"), "version": version},
+        parameters=parameters_of(f"evaluate@{key}", params),
         inputs=[*inputs, source],
         counts={"episodes": len(rows), "steps": sum(row.length for row in rows)},
         notes=[score_note(spec.env_id, spec.reference_returns)],

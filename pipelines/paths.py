@@ -3,6 +3,7 @@
 from pathlib import Path
 
 PARAMS = Path("params.yaml")
+ARTIFACTS = Path("artifacts")
 RAW = Path("artifacts/raw")  # <dataset>/<version>/: RLDS, one split "raw", manifest.json
 CHECKS = Path("artifacts/checks")  # <dataset>/: report.json, card.md and its pictures
 SPLITS = Path("artifacts/splits")  # <dataset>/<version>/: RLDS, splits train, validation, test; stats.json, episodes.csv, manifest.json
@@ -16,4 +17,4 @@ CHECKPOINTS = Path("artifacts/checkpoints")  # <experiment>/: training state to 
 def written_for(key: str) -> list[Path]:
     """Returns the folders in which any stage of a data set or experiment puts what it makes."""
     roots = (RAW, CHECKS, SPLITS, MODELS, EVALS, CHECKPOINTS)
-    return [REPORT.parent, *roots, *(root / key for root in roots if key)]
+    return [ARTIFACTS, *roots, *(root / key for root in roots if key)]

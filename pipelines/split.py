@@ -5,14 +5,15 @@ from pathlib import Path
 from rich.progress import Progress
 
 from pipelines import paths
+from pipelines.inputs import read_input
 from pipelines.params import Params
 from pipelines.stage import console, main
 from rl_datasets.builder import RAW_SPLIT
 from rl_datasets.division import divide
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
-from rl_datasets.manifest import Input, read_manifest
-from rl_datasets.rlds import read_splits
+from rl_datasets.manifest import Input
+from rl_datasets.rlds import DESCRIPTION, read_splits
 
 REPORT = "report.json"
 
@@ -21,11 +22,10 @@ def run(key: str, params: Params) -> Path:
     """Writes artifacts/splits/<key>/<version>/. Raises HindcastError where the gate has not passed these very data."""
     version = params.dataset(key).version
     raw, checks, folder = paths.RAW / key / version, paths.CHECKS / key, paths.SPLITS / key / version
-    require_passed(key, raw, checks)
-    inputs = (
-        Input(key, raw.as_posix(), read_manifest(raw).digest),
-        Input(f"check of {key}", checks.as_posix(), read_manifest(checks).digest),
-    )
+    data = read_input(raw, f"collect@{key}", params, *DESCRIPTION)
+    verdict = read_input(checks, f"check@{key}", params, REPORT)
+    require_passed(key, raw, checks, data.digest)
+    inputs = (Input(key, raw.as_posix(), data.digest), Input(f"check of {key}", checks.as_posix(), verdict.digest))
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"split {key}", total=2 * read_splits(raw)[RAW_SPLIT].episodes)
         manifest = divide(raw, folder, key, version, params.split, inputs, lambda count: progress.advance(task, count))
@@ -35,9 +35,9 @@ def run(key: str, params: Params) -> Path:
     return folder
 
 
-def require_passed(key: str, raw: Path, checks: Path) -> None:
-    """Raises HindcastError where the report says "fail" or is about other data than those in `raw`."""
-    report, digest = read_json(checks / REPORT, "verdict", "digest"), read_manifest(raw).digest
+def require_passed(key: str, raw: Path, checks: Path, digest: str) -> None:
+    """Raises HindcastError where the report says "fail" or is about other data than those in `raw`, whose digest is given."""
+    report = read_json(checks / REPORT, "verdict", "digest")
     if report["digest"] != digest:
         raise HindcastError(
             f"{checks / REPORT} is about data of digest {report['digest'][:12]}, but {raw} now holds {digest[:12]}. "

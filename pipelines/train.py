@@ -14,12 +14,12 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines import paths
+from pipelines.inputs import parameters_of, read_input
 from pipelines.params import ExperimentParams, Params
 from pipelines.stage import console, main
-from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing
-from rl_datasets.manifest import Input, Manifest, package_versions, read_manifest, write_manifest
-from rl_datasets.rlds import read_spec, read_splits
+from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
+from rl_datasets.rlds import DESCRIPTION, read_spec, read_splits
 from rl_datasets.schema import EnvSpec, Transition
 from rl_datasets.stream import Stream, open_stream
 from trainer import loop
@@ -38,6 +38,7 @@ class Task:
 
     experiment: ExperimentParams
     preset: LearnerParams
+    parameters: dict[str, Any]  # those that this stage depends on
     dataset: Dataset
     split: Path
     statistics: dict[str, Any]
@@ -53,11 +54,6 @@ class Task:
     @cached_property
     def preprocessor(self) -> Preprocessor:
         return make_preprocessor(self.preset, self.spec, self.statistics)
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Those that this stage depends on."""
-        return {**self.experiment.model_dump(mode="json", exclude={"evaluate"}), "learner": self.preset.model_dump(mode="json")}
 
     @property
     def fingerprint(self) -> str:
@@ -88,21 +84,18 @@ def run(key: str, params: Params) -> Path:
 
 
 def prepare(key: str, params: Params) -> Task:
-    """Raises HindcastError where the split is missing, or its statistics are not those of its data."""
+    """Raises HindcastError where the split is missing, damaged, or made with other parameters than are asked for now."""
     experiment = params.experiment(key)
     train, version = experiment.train, params.dataset(experiment.dataset).version
     split = paths.SPLITS / experiment.dataset / version
-    dataset = Dataset(experiment.dataset, version, read_manifest(split).digest)
+    made = read_input(split, f"split@{experiment.dataset}", params, *DESCRIPTION, "stats.json")
+    dataset = Dataset(experiment.dataset, version, made.digest)
     statistics = read_json(split / "stats.json", "observation", "episode_return")
     options = {"readers": params.runtime.readers, "memory_cap_mb": train.memory_cap_mb}
     stream = open_stream(split, loop.TRAIN, batch_size=train.batch_size, **options)
-    if stream.transitions != statistics.get("transitions"):
-        raise HindcastError(
-            f"{split} holds {stream.transitions} transitions of train, but its stats.json describes {statistics.get('transitions')}. "
-            f"Run 'dvc repro --force split@{experiment.dataset}'."
-        )
     validation = validation_batches(split, train.batch_size, options)
-    return Task(experiment, params.learner_params(key), dataset, split, statistics, read_spec(split), stream, validation)
+    parameters = parameters_of(f"train@{key}", params)
+    return Task(experiment, params.learner_params(key), parameters, dataset, split, statistics, read_spec(split), stream, validation)
 
 
 def write_model(part: Path, key: str, task: Task, fitted: loop.Fitted) -> None:
@@ -156,7 +149,10 @@ def validation_batches(split: Path, batch_size: int, options: dict[str, int]) ->
 
 @contextmanager
 def reporting(key: str) -> Iterator[Callable[[loop.Progress], None]]:
-    """Shows a bar with updates a second (of all seeds at once), the share of time spent waiting for data, and the time left."""
+    """Shows a bar with updates a second (of all seeds at once), the share of time spent waiting for data, and the time left.
+
+    It stays when training is done, and goes when an error ends it.
+    """
     columns = (
         TextColumn(f"train@{key}"),
         BarColumn(bar_width=12),
@@ -171,7 +167,11 @@ def reporting(key: str) -> Iterator[Callable[[loop.Progress], None]]:
             speed = f"{progress.rate:,.0f} updates/s, {progress.waiting:.0%} waiting, {progress.remaining:,.0f} s left"
             bar.update(shown, total=progress.updates, completed=progress.step, speed=speed)
 
-        yield report
+        try:
+            yield report
+        except BaseException:  # whatever it is, its message is to stand alone
+            bar.update(shown, visible=False)
+            raise
 
 
 if __name__ == "__main__":

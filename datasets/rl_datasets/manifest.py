@@ -1,7 +1,8 @@
 """`manifest.json`: what an artifact is made of. It holds no time, host, user or commit, so equal inputs give equal bytes."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, write_json
 
 FILE_NAME = "manifest.json"
+SHARD = ".tfrecord"  # in the name of a file of episodes, whose content is what the manifest's `digest` names
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class Manifest:
     counts: Mapping[str, int] = field(default_factory=dict)
     notes: Sequence[str] = ()  # what was assumed, cast, dropped or lost, one sentence each
     packages: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)  # path in the folder -> SHA-256, of all but shards; `write_manifest` fills it in
 
 
 def package_versions(*names: str) -> dict[str, str]:
@@ -40,7 +43,29 @@ def package_versions(*names: str) -> dict[str, str]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    write_json(folder / FILE_NAME, asdict(manifest))
+    """Writes it beside the files that are there by now, with their digests."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / FILE_NAME and SHARD not in path.name)
+    digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
+    write_json(folder / FILE_NAME, asdict(replace(manifest, files=digests)))
+
+
+def require_files(folder: Path, manifest: Manifest, *names: str) -> None:
+    """Raises HindcastError where a file in `folder` is missing, or is not, byte for byte, the one that was there when `manifest` was."""
+    for path, expected in ((folder / name, manifest.files.get(name)) for name in names):
+        mend = f"Restore it with 'dvc checkout --force {path}', or rebuild it with 'dvc repro --force {manifest.job}'."
+        if not path.is_file():
+            raise HindcastError(f"{path} is missing. {mend}")
+        found = _digest(path)
+        if found != expected:
+            made = f"was made with {expected[:12]}" if expected else f"is not in {FILE_NAME} beside it"
+            raise HindcastError(f"{path} ({path.stat().st_size:,} bytes, SHA-256 {found[:12]}) {made}: it was cut or changed since. {mend}")
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
 
 
 def read_manifest(folder: Path) -> Manifest:

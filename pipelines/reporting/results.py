@@ -1,6 +1,6 @@
 """What the report shows, read from the artifacts of all experiments and data sets in params.yaml.
 
-Each reader checks that an artifact was made with the parameters that are asked for now, so a report never mixes old and new.
+Each reader checks that an artifact is whole and was made with the parameters that are asked for now, so a report never mixes old and new.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from pipelines import paths
+from pipelines.inputs import read_input
 from pipelines.params import ExperimentParams, Params
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
-from rl_datasets.manifest import Input, read_manifest
+from rl_datasets.manifest import Input
 
 BEHAVIOUR_SPLIT = "train"  # what the policies learnt from, and so what they are compared with
 CURVE_KEYS = ("step", "seed", "split")
@@ -80,38 +81,36 @@ class ExperimentResult:
 def read_datasets(params: Params) -> dict[str, DatasetResult]:
     """Reads every data set that an experiment uses, in the order of params.yaml. Raises HindcastError where a piece is missing."""
     used = {experiment.dataset for experiment in params.experiments.values()}
-    return {name: read_dataset(name, params.datasets[name].version) for name in params.datasets if name in used}
+    return {name: read_dataset(name, params) for name in params.datasets if name in used}
 
 
-def read_dataset(name: str, version: str) -> DatasetResult:
-    folder = paths.SPLITS / name / version
+def read_dataset(name: str, params: Params) -> DatasetResult:
+    version = params.datasets[name].version
+    folder, checks = paths.SPLITS / name / version, paths.CHECKS / name
+    digest = read_input(folder, f"split@{name}", params, "episodes.csv", "stats.json").digest
+    read_input(checks, f"check@{name}", params, "report.json")
     episodes = read_table(folder / "episodes.csv", EPISODE_COLUMNS)
     if not (episodes["split"] == BEHAVIOUR_SPLIT).any():
         raise HindcastError(f"{folder / 'episodes.csv'} has no episode of the split '{BEHAVIOUR_SPLIT}'. Run 'dvc repro split@{name}'.")
-    return DatasetResult(name, version, read_json(paths.CHECKS / name / "report.json", "verdict"), episodes, read_manifest(folder).digest)
+    return DatasetResult(name, version, read_json(checks / "report.json", "verdict", "checks"), episodes, digest)
 
 
 def read_experiments(params: Params) -> list[ExperimentResult]:
     """Reads every experiment's evaluation and curves, in the order of params.yaml. Raises HindcastError where a piece is missing or old."""
-    return [read_experiment(name, entry, params.datasets[entry.dataset].version) for name, entry in params.experiments.items()]
+    return [read_experiment(name, params) for name in params.experiments]
 
 
-def read_experiment(name: str, params: ExperimentParams, version: str) -> ExperimentResult:
-    folder = paths.EVALS / name
-    manifest = read_manifest(folder)
-    asked = {**params.model_dump(mode="json"), "version": version}
-    if manifest.parameters != asked:
-        differing = [key for key in asked if manifest.parameters.get(key) != asked[key]]
-        raise HindcastError(
-            f"{folder} was made with other parameters than params.yaml now has for '{name}' ({', '.join(differing)} differ), "
-            f"and a report never mixes the two. Run 'dvc repro evaluate@{name}'."
-        )
+def read_experiment(name: str, params: Params) -> ExperimentResult:
+    entry, folder, model = params.experiments[name], paths.EVALS / name, paths.MODELS / name
+    manifest = read_input(folder, f"evaluate@{name}", params, "episodes.csv", "metrics.json")
+    read_input(model, f"train@{name}", params, "curves.csv")
     metrics = read_json(folder / "metrics.json", "return_mean", "iqm")
     episodes = read_table(folder / "episodes.csv", EVALUATION_COLUMNS)
-    curves = read_table(paths.MODELS / name / "curves.csv", CURVE_KEYS)
-    statistics = read_json(paths.SPLITS / params.dataset / version / "stats.json", "episode_return", "transitions")
-    returns = _return_matrix(episodes, params, folder)
-    return ExperimentResult(name, params, metrics, returns, curves, statistics["transitions"], manifest.notes, manifest.inputs)
+    curves = read_table(model / "curves.csv", CURVE_KEYS)
+    split = paths.SPLITS / entry.dataset / params.datasets[entry.dataset].version
+    statistics = read_json(split / "stats.json", "episode_return", "transitions")
+    returns = _return_matrix(episodes, entry, folder)
+    return ExperimentResult(name, entry, metrics, returns, curves, statistics["transitions"], manifest.notes, manifest.inputs)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:

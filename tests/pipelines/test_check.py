@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines import check
+from pipelines.inputs import parameters_of
 from pipelines.params import Params
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Manifest, read_manifest, write_manifest
@@ -42,7 +43,7 @@ def project(tmp_path, monkeypatch):
 
 def write_raw(episodes: list[Episode]) -> None:
     written = write_rlds(RAW, "toy", "1.0.0", SPEC, {"raw": episodes}, shards=2)
-    write_manifest(RAW, Manifest("collect@toy", written.digest, {}, notes=("A note of the builder.",)))
+    write_manifest(RAW, Manifest("collect@toy", written.digest, parameters_of("collect@toy", params()), notes=("A note of the builder.",)))
 
 
 def set_flag(flag: str, episode_id: str, step: int, value: int) -> None:

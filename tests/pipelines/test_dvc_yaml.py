@@ -16,6 +16,7 @@ MODULES = "trainer/modules"  # of the user's own, which presets name by import p
 
 # The frame around every stage, and plain helpers: they decide how a stage runs and reports, not what it writes.
 FRAME = {
+    "pipelines/inputs.py",
     "pipelines/params.py",
     "pipelines/paths.py",
     "pipelines/stage.py",

@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 
 from pipelines import evaluate
+from pipelines.inputs import parameters_of
 from pipelines.params import Params
 from rl_datasets.environments import env_spec
 from rl_datasets.errors import HindcastError
@@ -94,9 +95,14 @@ def write_policy(spec: EnvSpec, folder: int, **changes: Any) -> None:
 def write_project(spec: EnvSpec) -> None:
     split = Path("artifacts/splits/data/1.0.0")
     write_json(split / "stats.json", STATISTICS)
-    write_manifest(split, Manifest("split@data", DIGEST, {}))
+    write_manifest(split, Manifest("split@data", DIGEST, parameters_of("split@data", params())))
     for seed in (3, 1):
         write_policy(spec, seed)
+    write_model_manifest(params())
+
+
+def write_model_manifest(asked: Params) -> None:
+    write_manifest(MODELS.parent, Manifest("train@exp", "d", parameters_of("train@exp", asked)))
 
 
 def cartpole_spec() -> EnvSpec:
@@ -209,8 +215,12 @@ def test_a_policy_of_another_run_is_refused(project: EnvSpec, changes: dict[str,
 
 
 def test_a_missing_policy_and_an_unknown_experiment_are_named(project: EnvSpec) -> None:
+    asked = params(train={"seeds": [3, 8], "updates": 10, "batch_size": 4})
+    with pytest.raises(HindcastError, match=r"experiments\.exp\.train\.seeds was \[3, 1\] and is now \[3, 8\]"):
+        evaluate.run("exp", asked)
+    write_model_manifest(asked)
     with pytest.raises(HindcastError, match="seed_8"):
-        evaluate.run("exp", params(train={"seeds": [3, 8], "updates": 10, "batch_size": 4}))
+        evaluate.run("exp", asked)
     with pytest.raises(HindcastError, match="exp"):
         evaluate.run("expp", params())
 

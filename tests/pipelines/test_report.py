@@ -3,6 +3,7 @@
 import io
 import json
 import re
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,12 @@ import pytest
 from rich.console import Console
 
 from pipelines import paths, report
+from pipelines.inputs import parameters_of
 from pipelines.params import Params
 from pipelines.reporting.page import number
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_json
-from rl_datasets.manifest import Input, Manifest, write_manifest
+from rl_datasets.manifest import Input, Manifest, read_manifest, write_manifest
 
 KEYS = {
     "experiment", "dataset", "algorithm", "seeds", "episodes", "return_mean", "return_std", "iqm", "iqm_low", "iqm_high",
@@ -58,9 +60,8 @@ def make_params(**train: Any) -> Params:
 
 
 def write_dataset(name: str, version: str, verdict: str = "pass", faults: int = 0) -> None:
-    folder = paths.SPLITS / name / version
+    folder, params = paths.SPLITS / name / version, make_params()
     write_json(folder / "stats.json", {"transitions": 4321, "episode_return": {"mean": -7.25}})
-    write_manifest(folder, Manifest(f"split@{name}", "ab12cd34ef56" + "0" * 52, {}))
     episodes = {
         "episode_id": [f"{index:08d}" for index in range(4)],
         "split": ["train", "train", "validation", "test"],
@@ -71,8 +72,10 @@ def write_dataset(name: str, version: str, verdict: str = "pass", faults: int = 
         "seed": [0, 1, 2, 3],
     }
     pd.DataFrame(episodes).to_csv(folder / "episodes.csv", index=False)
+    write_manifest(folder, Manifest(f"split@{name}", "ab12cd34ef56" + "0" * 52, parameters_of(f"split@{name}", params)))
     checks = {"finite": {"severity": "fail", "faults": 0}, "duplicates": {"severity": "warn", "faults": faults}}
     write_json(paths.CHECKS / name / "report.json", {"verdict": verdict, "checks": checks})
+    write_manifest(paths.CHECKS / name, Manifest(f"check@{name}", "", parameters_of(f"check@{name}", params)))
 
 
 def write_experiment(params: Params, name: str, **metrics: Any) -> None:
@@ -89,7 +92,7 @@ def write_experiment(params: Params, name: str, **metrics: Any) -> None:
         "is_terminal": True,
     }
     pd.DataFrame(table).to_csv(folder / "episodes.csv", index=False)
-    parameters = {**entry.model_dump(mode="json"), "version": params.datasets[entry.dataset].version}
+    parameters = parameters_of(f"evaluate@{name}", params)
     note = f"No normalised score: no reference returns are known for {entry.dataset}."
     inputs = [Input("policy of seed 4", "p", "fe" * 32)]
     write_manifest(folder, Manifest(f"evaluate@{name}", "00" * 32, parameters, inputs=inputs, notes=[note]))
@@ -101,6 +104,12 @@ def write_experiment(params: Params, name: str, **metrics: Any) -> None:
     ]
     (paths.MODELS / name).mkdir(parents=True, exist_ok=True)
     pd.DataFrame(rows).to_csv(paths.MODELS / name / "curves.csv", index=False)
+    write_manifest(paths.MODELS / name, Manifest(f"train@{name}", "", parameters_of(f"train@{name}", params)))
+
+
+def acknowledge(folder: Path) -> None:
+    """Makes the manifest name the files as they are now, as it would if a stage had made them so."""
+    write_manifest(folder, read_manifest(folder))
 
 
 @pytest.fixture
@@ -253,18 +262,18 @@ def test_names_are_escaped(params: Params) -> None:
     assert "known for &lt;b&gt;&amp;pole." in page(params)
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "artifacts/evals/arm_bc/metrics.json",
-        "artifacts/evals/arm_bc/manifest.json",
-        "artifacts/evals/arm_bc/episodes.csv",
-        "artifacts/models/arm_bc/curves.csv",
-        "artifacts/splits/arm/2.1.0/episodes.csv",
-        "artifacts/splits/arm/2.1.0/stats.json",
-        "artifacts/checks/arm/report.json",
-    ],
+PIECES = (
+    "artifacts/evals/arm_bc/metrics.json",
+    "artifacts/evals/arm_bc/manifest.json",
+    "artifacts/evals/arm_bc/episodes.csv",
+    "artifacts/models/arm_bc/curves.csv",
+    "artifacts/splits/arm/2.1.0/episodes.csv",
+    "artifacts/splits/arm/2.1.0/stats.json",
+    "artifacts/checks/arm/report.json",
 )
+
+
+@pytest.mark.parametrize("path", PIECES)
 def test_a_missing_piece_is_named_and_nothing_is_written(params: Params, path: str) -> None:
     Path(path).unlink()
     with pytest.raises(HindcastError, match=rf"{path} is missing.*dvc repro"):
@@ -274,7 +283,7 @@ def test_a_missing_piece_is_named_and_nothing_is_written(params: Params, path: s
 
 def test_an_evaluation_with_other_parameters_is_refused(params: Params) -> None:
     with pytest.raises(
-        HindcastError, match=r"artifacts/evals/pole_iql was made with other parameters .*\(train differ\).*evaluate@pole_iql"
+        HindcastError, match=r"artifacts/evals/pole_iql was made with other .* experiments\.pole_iql\.train\.updates was 1234 and is now 99"
     ):
         report.run("", make_params(updates=99))
 
@@ -283,6 +292,7 @@ def test_an_evaluation_with_other_parameters_is_refused(params: Params) -> None:
 def test_an_episode_that_is_missing_or_stands_twice_is_an_error(params: Params, rows: Any) -> None:
     path = paths.EVALS / "pole_iql/episodes.csv"
     pd.read_csv(path).iloc[rows].to_csv(path, index=False)
+    acknowledge(path.parent)
     with pytest.raises(HindcastError, match="exactly one is expected for each of the 2 training seeds and 3 episodes"):
         report.run("", params)
 
@@ -292,8 +302,18 @@ def test_an_episode_that_is_missing_or_stands_twice_is_an_error(params: Params, 
 )
 def test_a_broken_table_is_named(params: Params, text: str, message: str) -> None:
     (paths.MODELS / "pole_bc/curves.csv").write_text(text)
+    acknowledge(paths.MODELS / "pole_bc")
     with pytest.raises(HindcastError, match=message):
         report.run("", params)
+
+
+@pytest.mark.parametrize("path", PIECES)
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: bytes([data[0] ^ 1]) + data[1:]])
+def test_a_damaged_piece_is_named_and_nothing_is_written(params: Params, path: str, damage: Callable[[bytes], bytes]) -> None:
+    Path(path).write_bytes(damage(Path(path).read_bytes()))
+    with pytest.raises(HindcastError, match=rf"{path} .*[Rr](estore|ebuild) it"):
+        report.run("", params)
+    assert not paths.REPORT.exists()
 
 
 def test_without_experiments_there_is_nothing_to_report(params: Params) -> None:

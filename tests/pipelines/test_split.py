@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from pipelines import check, split
+from pipelines.inputs import parameters_of
 from pipelines.params import Params
 from rl_datasets.digest import content_key
 from rl_datasets.errors import HindcastError
@@ -45,7 +46,7 @@ def params(seed: int = 0, **fractions: float) -> Params:
 
 def write_raw(episodes: list[Episode]) -> None:
     written = write_rlds(RAW, "toy", "1.0.0", SPEC, {"raw": episodes}, shards=3)
-    write_manifest(RAW, Manifest("collect@toy", written.digest, {}, notes=("A note of the builder.",)))
+    write_manifest(RAW, Manifest("collect@toy", written.digest, parameters_of("collect@toy", params()), notes=("A note of the builder.",)))
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +171,7 @@ def test_data_that_the_gate_did_not_pass_are_refused(project):
     faulty = episode(3)
     faulty.reward[0] = np.nan
     write_raw([episode(0), faulty])
-    with pytest.raises(HindcastError, match="is about data of digest"):
+    with pytest.raises(HindcastError, match=r"artifacts/checks/toy was made from artifacts/raw/toy/1\.0\.0 when that had the digest"):
         split.run("toy", params())
     with pytest.raises(HindcastError, match="reward = nan"):
         check.run("toy", params())
@@ -182,7 +183,7 @@ def test_data_that_the_gate_did_not_pass_are_refused(project):
 def test_data_that_never_were_checked_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_raw([episode(index) for index in range(3)])
-    with pytest.raises(HindcastError, match=r"report\.json is missing"):
+    with pytest.raises(HindcastError, match=r"artifacts/checks/toy/manifest\.json is missing"):
         split.run("toy", params())
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from pipelines import paths, train
+from pipelines.inputs import parameters_of
 from pipelines.params import Params
 from rl_datasets.division import divide
 from rl_datasets.errors import HindcastError
@@ -61,7 +62,7 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("project")
     raw = root / "artifacts/raw/sign/1.0.0"
     written = write_rlds(raw, "sign", "1.0.0", SPEC, {"raw": map(episode, range(EPISODES))})
-    write_manifest(raw, Manifest("collect@sign", written.digest, {}))
+    write_manifest(raw, Manifest("collect@sign", written.digest, parameters_of("collect@sign", params())))
     divide(raw, root / SPLIT, "sign", "1.0.0", SplitParams(), ())
     return root
 
@@ -141,7 +142,7 @@ def test_a_split_smaller_than_a_batch_validates_on_one(project: Path) -> None:
 
 def test_statistics_of_other_data_are_refused(project: Path) -> None:
     write_json(SPLIT / "stats.json", {**read_json(SPLIT / "stats.json"), "transitions": 7})
-    with pytest.raises(HindcastError, match=r"but its stats\.json describes 7\. Run 'dvc repro --force split@sign'"):
+    with pytest.raises(HindcastError, match=r"stats\.json .* it was cut or changed since\..* 'dvc repro --force split@sign'"):
         train.run("exp", params())
     assert not OUT.exists()
 
@@ -149,13 +150,22 @@ def test_statistics_of_other_data_are_refused(project: Path) -> None:
 @pytest.mark.parametrize("name", ["stats.json", "manifest.json"])
 def test_a_missing_file_of_the_split_is_one_message(project: Path, name: str) -> None:
     (SPLIT / name).unlink()
-    with pytest.raises(HindcastError, match=f"{name} is missing. Run the stage that makes it"):
+    with pytest.raises(HindcastError, match=f"{name} is missing. R"):
         train.run("exp", params())
 
 
 def test_an_unknown_experiment_is_one_message(project: Path) -> None:
     with pytest.raises(HindcastError, match="found 'exq'"):
         train.run("exq", params())
+
+
+def test_the_bar_stays_when_training_is_done_and_goes_when_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    with train.reporting("exp"):
+        pass
+    assert "train@exp" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="mine"), train.reporting("exp"):
+        raise ValueError("mine")
+    assert capsys.readouterr().err.strip() == ""
 
 
 def test_batch_bytes() -> None:

@@ -21,6 +21,7 @@ from rl_datasets.rlds.features import StoredArray, StoredColumn
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
+DESCRIPTION = ("dataset_info.json", "features.json", "metadata.json")
 SPEC_KEY, STEPS_KEY = "env_spec", "steps_per_shard"  # in the metadata.json that we write
 _MEND = "Restore it with 'dvc checkout --force' or 'dvc pull', or rebuild it with 'dvc repro'."
 
@@ -188,7 +189,7 @@ def _open(path: Path) -> Any:
         _ = info.metadata
     except Exception as error:  # TFDS lets through whatever its JSON and protobuf parsers raise
         raise HindcastError(
-            f"{path}: the description of the data set (dataset_info.json, features.json, metadata.json) cannot be read: {error}. {_MEND}"
+            f"{path}: the description of the data set ({', '.join(DESCRIPTION)}) cannot be read: {error}. {_MEND}"
         ) from error
     if info.file_format != tfds.core.FileFormat.TFRECORD:
         raise HindcastError(f"{path} is stored as {info.file_format.value}, but only tfrecord can be read. Convert it with TFDS first.")
