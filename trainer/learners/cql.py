@@ -162,9 +162,10 @@ class Learner(PolicyLearner):
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:
-        """alpha follows the policy's learning rate; alpha' has the critic's, which never decays."""
+        """alpha follows the policy's learning rate; alpha' has the critic's, which never decays. Neither is a weight that decays."""
         rates = {"log_alpha": "policy", "log_alpha_prime": "log_alpha_prime"}
-        scalars = {name: make_optimizer(self.params, learning_rate(self.params, rate, self.updates)) for name, rate in rates.items()}
+        params = self.params.model_copy(update={"weight_decay": 0.0})
+        scalars = {name: make_optimizer(params, learning_rate(params, rate, self.updates)) for name, rate in rates.items()}
         return {**make_optimizers(self.params, self.updates), **scalars}
 
     def init(self, key: Array) -> State:

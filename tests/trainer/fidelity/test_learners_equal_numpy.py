@@ -1,0 +1,26 @@
+"""Every learner against its equations in NumPy, written from the papers: losses, gradients and three whole updates."""
+
+import pytest
+
+from tests.trainer.fidelity.cases import CQL_EDGE
+from tests.trainer.fidelity.comparison import Case, compare
+from tests.trainer.fidelity.cql import ContinuousCQL
+from tests.trainer.fidelity.references import CASES, reference_of
+from trainer.learner import known_learners, load_learner
+
+pytestmark = pytest.mark.slow
+ALL = [pytest.param(algorithm, case, id=f"{algorithm}-{name}") for algorithm in CASES for name, case in CASES[algorithm].items()]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(("algorithm", "case"), ALL)
+def test_losses_gradients_and_three_updates(algorithm: str, case: Case, dtype: str) -> None:
+    compare(load_learner(algorithm), reference_of(algorithm, case), case, dtype)
+
+
+def test_actions_on_their_bounds_are_cloned_from_inside_them() -> None:
+    compare(load_learner("cql"), ContinuousCQL, CQL_EDGE)
+
+
+def test_every_learner_has_a_reference() -> None:
+    assert set(known_learners()) <= set(CASES)
