@@ -21,6 +21,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json
 from rl_datasets.manifest import package_versions
 from rl_datasets.schema import EnvSpec, Tree, named_leaves
+from trainer.custom import module_digests
 from trainer.learner import Learner, LearnerParams, load_learner
 from trainer.preprocessing import Preprocessor
 
@@ -109,6 +110,7 @@ def save_bundle(
         "format": FORMAT,
         "algorithm": algorithm,
         "dataset": asdict(dataset),
+        "modules": module_digests(params),
         "packages": package_versions(*PACKAGES),
         "params": params.model_dump(mode="json"),
         "preprocessor": preprocessor.to_json(spec),
@@ -125,7 +127,7 @@ def save_bundle(
 
 
 def load_bundle(path: Path) -> Bundle:
-    """Raises HindcastError where the folder holds no bundle, or one that is damaged or of another format."""
+    """Raises HindcastError where the folder holds no bundle, or one that is damaged, of another format or of other code of the user's."""
     description = read_json(path / DESCRIPTION)
     found = description.get("format") if isinstance(description, dict) else type(description).__name__
     if found != FORMAT:
@@ -207,13 +209,25 @@ def _assemble(description: Mapping[str, Any], tensors: Mapping[str, np.ndarray])
     """Raises KeyError, TypeError or ValueError where the description or the tensors do not fit the learner."""
     spec = EnvSpec.from_json(description["spec"])
     module = load_learner(description["algorithm"])
-    learner: Learner[Any] = module.Learner(module.Params.model_validate(description["params"]), spec, description["updates"])
+    params = module.Params.model_validate(description["params"])
+    _require_same_modules(description["modules"], params)
+    learner: Learner[Any] = module.Learner(params, spec, description["updates"])
     expected = jax.eval_shape(lambda: learner.policy(learner.init(jax.random.key(0))))
     names = {name: leaf.shape for name, leaf in _named(expected)}
     if names != {name: array.shape for name, array in tensors.items()}:
         raise ValueError(f"it expects weights {names}")
     policy = jax.tree.unflatten(jax.tree.structure(expected), [tensors[name] for name in names])
     return Bundle(description, learner, Preprocessor.from_json(description["preprocessor"], spec), policy)
+
+
+def _require_same_modules(trained: Mapping[str, str], params: LearnerParams) -> None:
+    found = module_digests(params)
+    changed = sorted(name for name in found if found[name] != trained.get(name))
+    if changed:
+        raise HindcastError(
+            f"The policy was trained with other versions of {', '.join(changed)} than are here, so it would act otherwise than it learnt. "
+            "Restore these files with git, or train again with 'dvc repro'."
+        )
 
 
 def _named(policy: Tree) -> list[tuple[str, Any]]:

@@ -67,7 +67,7 @@ class NetworkParams(Group):
 
     @model_validator(mode="after")
     def _one_or_the_other(self) -> Self:
-        given = sorted(self.model_fields_set - {"module", "options"})
+        given = sorted(name for name, value in self if name not in ("module", "options") and value is not None)
         if self.module and given:
             raise ValueError(f"{', '.join(given)} are for the built-in networks, but module {self.module} takes their place")
         if self.options and not self.module:

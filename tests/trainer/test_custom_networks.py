@@ -15,9 +15,11 @@ import pytest
 import trainer.modules
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from trainer.bundle import Dataset, load_bundle, save_bundle
 from trainer.construction import make_critics
 from trainer.custom import module_digests
 from trainer.learner import load_learner
+from trainer.preprocessing import make_preprocessor
 
 DISCRETE = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((), "int64", 0, 3, num_values=4))
 CONTINUOUS = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((2,), "float32", -2, 2))
@@ -220,3 +222,15 @@ def test_the_digest_of_a_module_is_that_of_its_file(nets: Path) -> None:
     assert module_digests(load_learner("iql").Params()) == {}
     with pytest.raises(HindcastError, match=r"there is no such file. Add trainer/modules/gone.py"):
         module_digests(load_learner("iql").Params(encoders={"observation": "trainer.modules.gone:Any"}))
+
+
+def test_a_policy_acts_by_the_code_that_it_was_trained_with_or_not_at_all(nets: Path, tmp_path: Path) -> None:
+    own = learner("bc", DISCRETE, policy={"module": "trainer.modules.nets:Actor"})
+    preprocessor = make_preprocessor(load_learner("bc").Params(normalize_observations="none"), DISCRETE, {})
+    policy = jax.device_get(quick_jit(own.init)(jax.random.key(0)).params["policy"])
+    common = {"spec": DISCRETE, "algorithm": "bc", "params": own.params, "updates": 10, "seed": 0, "preprocessor": preprocessor}
+    save_bundle(tmp_path / "policy", **common, policy=policy, dataset=Dataset("toy", "1.0.0", "d1"))
+    assert load_bundle(tmp_path / "policy").act(np.zeros((2, 3))).shape == (2,)
+    nets.write_text(CODE.replace("nn.Dense(16)", "nn.tanh(nn.Dense(16)"))
+    with pytest.raises(HindcastError, match=r"trained with other versions of trainer.modules.nets .*train again with 'dvc repro'"):
+        load_bundle(tmp_path / "policy")
