@@ -4,6 +4,7 @@ What cannot be stored as it is gets cast, and `cast_notes` says so: floats becom
 """
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,17 @@ from gymnasium import spaces
 from rl_datasets.errors import HindcastError, describe_raise
 from rl_datasets.schema import ArraySpec, EnvSpec, ReferenceReturns, Tree, as_bound
 
+# What an id tells of the package that has it: a pattern at its beginning, the package to install, the module that registers it.
+OTHERS = (
+    (r"ALE/|.+NoFrameskip-v", "ale-py", "ale_py"),
+    (r"dm_control/", "shimmy[dm-control]", "shimmy"),
+    (r"bsuite/", "shimmy[bsuite]", "shimmy"),
+    (r"GymV2[16]Environment-v", "shimmy[gym-v21]", "shimmy"),
+    (r"MiniGrid-|BabyAI-", "minigrid", "minigrid"),
+    (r"MiniWorld-", "miniworld", "miniworld"),
+    (r"Meta-World/", "metaworld", "metaworld"),
+    (r"(Fetch|Hand|Adroit|AntMaze|PointMaze|FrankaKitchen)", "gymnasium-robotics", "gymnasium_robotics"),
+)
 _NO_KWARGS: Mapping[str, Any] = {}
 
 
@@ -28,13 +40,8 @@ def make_env(env_id: str, env_kwargs: Mapping[str, Any] = _NO_KWARGS, max_episod
         raise HindcastError(f"Environment '{env_id}' needs a module that cannot be imported: {error}. {_how_to_install(env_id)}") from error
     except gym.error.DependencyNotInstalled as error:
         raise HindcastError(f"Environment '{env_id}' exists, but its dependency is missing: {error}. {_how_to_install(env_id)}") from error
-    except gym.error.UnregisteredEnv as error:
-        near = difflib.get_close_matches(env_id, list(gym.registry), n=3)
-        hint = f"Near matches: {', '.join(near)}." if near else "'gymnasium.pprint_registry()' lists the known ones."
-        raise HindcastError(
-            f"There is no environment '{env_id}'. {hint} One of another package is written 'module:EnvId-v0', "
-            "where importing the module registers it."
-        ) from error
+    except (gym.error.UnregisteredEnv, gym.error.DeprecatedEnv) as error:
+        raise HindcastError(f"There is no environment '{env_id}' here. {_where_to_find(env_id)}") from error
     except Exception as error:  # whatever an environment's own code raises
         where = describe_raise(error)
         raise HindcastError(f"Environment '{env_id}' could not be made with env_kwargs {dict(env_kwargs)}: {where}.") from error
@@ -101,8 +108,30 @@ def _stored_dtype(dtype: np.dtype[Any]) -> str:
     return "float32" if dtype.kind == "f" else dtype.name
 
 
+def _where_to_find(env_id: str) -> str:
+    """Names the newer version, the package that has it, or the nearest names."""
+    if newest := _newest_version(env_id):
+        return f"Its newest version is '{newest}'."
+    for pattern, package, module in OTHERS:
+        if re.match(pattern, env_id):
+            return f"The package {package} has it: pip install '{package}', and write '{module}:{env_id}', for that import registers it."
+    near = difflib.get_close_matches(env_id, list(gym.registry), n=3)
+    hint = f"Near matches: {', '.join(near)}." if near else "'gymnasium.pprint_registry()' lists the known ones."
+    return f"{hint} One of another package is written 'module:EnvId-v0', where importing the module registers it."
+
+
+def _newest_version(env_id: str) -> str | None:
+    """The id of the newest registered version of the same name, where that is another one."""
+    stem, _, _ = env_id.rpartition("-v")
+    versions = [spec.version for name, spec in gym.registry.items() if name.rpartition("-v")[0] == stem and spec.version is not None]
+    newest = f"{stem}-v{max(versions)}" if stem and versions else env_id
+    return newest if newest != env_id else None
+
+
 def _how_to_install(env_id: str) -> str:
-    """Names Gymnasium's own extra where it has one, else says where to look."""
+    """Names a newer version that needs no such thing, or Gymnasium's own extra where it has one, else says where to look."""
+    if newest := _newest_version(env_id):
+        return f"Use '{newest}', its newest version."
     spec = gym.registry.get(env_id)
     entry_point = str(spec.entry_point) if spec else ""
     for folder, extra in (("mujoco", "mujoco"), ("box2d", "box2d"), ("toy_text", "toy-text"), ("classic_control", "classic-control")):

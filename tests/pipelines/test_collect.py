@@ -188,5 +188,5 @@ def test_an_error_is_one_message_and_exit_code_1(
     with pytest.raises(SystemExit, match="1"):
         collect.main("collect", collect.run)
     told = capsys.readouterr().err
-    assert told.startswith("collect@toy failed. There is no environment 'CartPole-v9'. Near matches: CartPole-v")
+    assert told.startswith("collect@toy failed. There is no environment 'CartPole-v9' here. Its newest version is 'CartPole-v1'.")
     assert "Traceback" not in told

@@ -109,12 +109,34 @@ def _raise(error: Exception) -> Any:
 
 
 def test_an_unknown_id_names_near_ones() -> None:
-    with pytest.raises(HindcastError, match=r"no environment 'CartPole-v9'. Near matches: CartPole-v1, CartPole-v0"):
-        make_env("CartPole-v9")
-    with pytest.raises(HindcastError, match=r"no environment 'CartPoole-v1'. Near matches: CartPole-v1"):
+    with pytest.raises(HindcastError, match=r"no environment 'CartPoole-v1' here. Near matches: CartPole-v1.*module:EnvId-v0"):
         make_env("CartPoole-v1")
-    with pytest.raises(HindcastError, match=r"no environment 'ALE/Pong-v5'.*module:EnvId-v0"):
-        make_env("ALE/Pong-v5")
+
+
+@pytest.mark.filterwarnings("ignore:.*is out of date:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("env_id", "newest"),
+    [("CartPole-v9", "CartPole-v1"), ("HalfCheetah-v2", "HalfCheetah-v5"), ("Ant-v3", "Ant-v5"), ("LunarLander-v2", "LunarLander-v3")],
+)
+def test_a_version_that_cannot_be_made_names_the_newest_one(env_id: str, newest: str) -> None:
+    with pytest.raises(HindcastError, match=rf"'{env_id}'.*( newest version is '{newest}'\.|Use '{newest}', its newest version\.)"):
+        make_env(env_id)
+
+
+@pytest.mark.parametrize(
+    ("env_id", "package", "module"),
+    [
+        ("ALE/Pong-v5", "ale-py", "ale_py"),
+        ("PongNoFrameskip-v4", "ale-py", "ale_py"),
+        ("dm_control/cartpole-swingup-v0", r"shimmy\[dm-control\]", "shimmy"),
+        ("MiniGrid-Empty-5x5-v0", "minigrid", "minigrid"),
+        ("FetchReach-v3", "gymnasium-robotics", "gymnasium_robotics"),
+    ],
+)
+def test_an_environment_of_another_package_names_that(env_id: str, package: str, module: str) -> None:
+    message = rf"no environment '{env_id}' here\. The package {package} has it: pip install '{package}', and write '{module}:{env_id}'"
+    with pytest.raises(HindcastError, match=message):
+        make_env(env_id)
 
 
 def test_a_missing_dependency_says_what_to_install(registered: Any) -> None:
