@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from pipelines import paths
 from pipelines.params import Params
 from rl_datasets.errors import HindcastError
@@ -16,22 +18,28 @@ from rl_datasets.manifest import FILE_NAME, Manifest, read_manifest, require_fil
 ABSENT = "nothing"
 
 
-def parameters_of(job: str, params: Params) -> dict[str, Any]:
-    """Returns what the manifest of a job such as "train@cartpole_iql" records as its parameters; plain JSON."""
+def parameters_of(job: str, params: Params, *, defaults: bool = True) -> dict[str, Any]:
+    """Returns what the manifest of a job such as "train@cartpole_iql" records as its parameters; plain JSON.
+
+    Without `defaults`, only those that differ from the default of their model.
+    """
     stage, _, key = job.partition("@")
+
+    def dump(model: BaseModel, **options: Any) -> dict[str, Any]:
+        return model.model_dump(mode="json", exclude_defaults=not defaults, **options)
+
     match stage:
         case "collect":
-            values = params.dataset(key).model_dump(mode="json")
+            values = dump(params.dataset(key))
         case "check":
-            values = params.checks_of(key).model_dump(mode="json")
+            values = dump(params.checks_of(key))
         case "split":
-            values = params.split.model_dump(mode="json")
+            values = dump(params.split)
         case "train":
-            learner = params.learner_params(key).model_dump(mode="json")
-            values = {**params.experiment(key).model_dump(mode="json", exclude={"evaluate"}), "learner": learner}
+            values = {**dump(params.experiment(key), exclude={"evaluate"}), "learner": dump(params.learner_params(key))}
         case _:
             experiment = params.experiment(key)
-            values = {**experiment.model_dump(mode="json"), "version": params.dataset(experiment.dataset).version}
+            values = {**dump(experiment), "version": params.dataset(experiment.dataset).version}
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
 
@@ -84,9 +92,10 @@ def _require_parameters(folder: Path, manifest: Manifest, params: Params) -> Non
     if key not in (params.datasets if stage in ("collect", "check", "split") else params.experiments):
         return  # what once was made, and params.yaml no longer asks for
     found, asked = _flat(manifest.parameters), _flat(parameters_of(manifest.job, params))
+    chosen = _flat(parameters_of(manifest.job, params, defaults=False))  # an option that is newer than the artifact counts where it is used
     differing = [
         f"{_place(stage, key, name, params)} was {found.get(name, ABSENT)!r} and is now {asked.get(name, ABSENT)!r}"
-        for name in sorted({*found, *asked})
+        for name in sorted({*found, *chosen})
         if found.get(name, ABSENT) != asked.get(name, ABSENT)
     ]
     if differing:

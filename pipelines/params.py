@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
 from pipelines import paths
+from pipelines.yaml_file import read_yaml
 from rl_datasets.builder import BuilderOptions, load_builder
 from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
@@ -145,15 +144,11 @@ class Params(_Section):
 
 
 def read_values(path: Path = paths.PARAMS) -> dict[str, Any]:
-    """Reads params.yaml as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word). Raises HindcastError where it is no mapping."""
+    """Reads params.yaml. Raises HindcastError where it is no mapping."""
     try:
-        values = YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
+        values = read_yaml(path)
     except FileNotFoundError as error:
         raise HindcastError(f"{path} is missing in {Path.cwd().name}/. Run from the project's root, where params.yaml is.") from error
-    except OSError as error:
-        raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise HindcastError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     if not isinstance(values, dict):
         raise HindcastError(
             f"{path} holds {type(values).__name__}, but a mapping of sections is expected: {', '.join(Params.model_fields)}."

@@ -9,12 +9,12 @@ from typing import Any
 
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
 
+from pipelines.yaml_file import read_yaml
 from rl_datasets.errors import HindcastError
 
 LOCK = Path("dvc.lock")
+REMEDY = "Restore it with 'git checkout dvc.lock', or remove it and run 'dvc repro'"
 BLOCK = 1 << 20  # bytes read at once
 
 
@@ -88,14 +88,11 @@ def _hash_file(path: Path) -> str:
 def _read_lock() -> dict[str, Any]:
     if not LOCK.is_file():
         return {}
+    content = read_yaml(LOCK, REMEDY) or {}
     try:
-        content = YAML(typ="safe", pure=True).load(LOCK.read_text(encoding="utf-8")) or {}
         stages = dict(content.get("stages", {}))
         for stage in stages.values():
             _ = [(entry["path"], entry["md5"]) for kind in ("deps", "outs") for entry in stage.get(kind, ())]
         return stages
-    except (YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
-        raise HindcastError(
-            f"{LOCK} is not what DVC writes: {' '.join(str(error).split())}. If a merge left its markers there, take one side "
-            "('git checkout --theirs dvc.lock') and run 'dvc repro'."
-        ) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise HindcastError(f"{LOCK} is not what DVC writes ({' '.join(str(error).split())}). {REMEDY}.") from error

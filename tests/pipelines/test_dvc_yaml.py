@@ -20,6 +20,7 @@ FRAME = {
     "pipelines/params.py",
     "pipelines/paths.py",
     "pipelines/stage.py",
+    "pipelines/yaml_file.py",
     "datasets/rl_datasets/builder.py",
     "datasets/rl_datasets/errors.py",
     "datasets/rl_datasets/files.py",

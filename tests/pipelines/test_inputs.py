@@ -1,5 +1,6 @@
 """What a stage reads is refused where it was damaged, swapped, or made with other parameters or from other content."""
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,15 @@ def test_other_parameters_are_named_with_both_values(project: None, folder: Path
     with pytest.raises(HindcastError, match=message) as error:
         read_input(folder, job, params(**{path: value}))
     assert "dvc repro" in str(error.value)
+
+
+def test_an_option_that_is_newer_than_the_artifact_counts_only_where_it_is_used(project: None) -> None:
+    manifest = read_manifest(MODEL)
+    older = {**manifest.parameters, "train": {k: v for k, v in manifest.parameters["train"].items() if k != "log_every"}}
+    write_manifest(MODEL, dataclasses.replace(manifest, parameters=older))
+    read_input(MODEL, "train@pole_bc", params())
+    with pytest.raises(HindcastError, match=r"experiments\.pole_bc\.train\.log_every was 'nothing' and is now 7"):
+        read_input(MODEL, "train@pole_bc", params(experiments__pole_bc__train__log_every=7))
 
 
 def test_what_is_not_here_and_how_a_run_is_made_do_not_count(project: None) -> None:

@@ -1,0 +1,49 @@
+"""The one reader of YAML, as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word), with faults named by their line."""
+
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from rl_datasets.errors import HindcastError
+
+MARKS = ("<<<<<<<", "=======", ">>>>>>>")  # of git, where two versions differ
+
+
+def read_yaml(path: Path, remedy: str = "Mend that line") -> Any:
+    """Raises HindcastError with the line and column of a fault, and FileNotFoundError. `remedy` says what to do about it."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        _refuse_marks(path, text)
+        return YAML(typ="safe", pure=True).load(text)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
+    except UnicodeDecodeError as error:
+        raise HindcastError(f"{path} is not text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}. {remedy}.") from error
+    except (YAMLError, ValueError, RecursionError) as error:
+        raise HindcastError(f"{path}{_place(error)} is not valid YAML: {_problem(error)}. {remedy}.") from error
+
+
+def _refuse_marks(path: Path, text: str) -> None:
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.split(" ")[0] in MARKS:
+            raise HindcastError(
+                f"{path}, line {number}: a merge left its marker '{line[:40]}'. Take one side ('git checkout --theirs {path}' or --ours), "
+                "or edit the file so that none is left, then run 'dvc repro'."
+            )
+
+
+def _place(error: Exception) -> str:
+    mark = (error.problem_mark or error.context_mark) if isinstance(error, MarkedYAMLError) else None
+    return f", line {mark.line + 1}, column {mark.column + 1}," if mark else ""
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong, without where: ruamel names a text that it was handed "<unicode string>"."""
+    if isinstance(error, MarkedYAMLError):
+        parts = [part for part in (error.context, error.problem) if part]
+        return ", ".join(" ".join(part.split()) for part in parts)
+    return " ".join(str(error).split()).replace('in "<unicode string>", ', "at ")
