@@ -46,7 +46,7 @@ def load_class(path: str, where: str) -> type:
     return found
 
 
-def construct(found: type, options: Mapping[str, Any], spec: EnvSpec, where: str) -> nn.Module:
+def construct(found: Any, options: Mapping[str, Any], spec: EnvSpec, where: str) -> nn.Module:
     """Class(spec=spec, **options) as a linen module. Raises HindcastError where it takes other options."""
     signature = inspect.signature(found.__init__)
     takes = [name for name in signature.parameters if name not in ("self", "spec", "rngs", "parent", "name")]
