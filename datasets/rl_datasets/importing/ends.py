@@ -193,9 +193,10 @@ def _in_order(part: Part, column: str, sequence: str, gaps: bool, rows: int) -> 
     if wrong.any():
         place = int(wrong.argmax())
         what = "twice" if step[place] == 0 else f"and then {numbers[place + 1]}"
+        where, episode = f"{part.name}, row {part.row_number(int(order[place + 1]))}", values[order[place]]
         raise HindcastError(
-            f"{part.name}, row {part.row_number(int(order[place + 1]))}: episode '{values[order[place]]}' has '{sequence}' {numbers[place]} "
-            f"{what}; expected each number once, without a gap. Mend the rows, or set 'gaps: allow' where it is a time and not a count."
+            f"{where}: episode '{episode}' has '{sequence}' {numbers[place]} {what}; expected each number once, and no gap. "
+            "Mend the rows, or set 'gaps: allow' where it is a time and not a count."
         )
     return OrderedPart(part, order) if (order[1:] < order[:-1]).any() else part
 

@@ -44,7 +44,7 @@ def _parse_csv(path: Path, target: Path, types: Mapping[str, str], delimiter: st
     names: list[str] = []
     while True:
         try:
-            with _opened(path) as source:
+            with opened(path) as source:
                 reader = pa.csv.open_csv(source, read, parse, pa.csv.ConvertOptions(column_types=known))
                 names = reader.schema.names
                 _write(target, reader.schema, reader)
@@ -64,7 +64,7 @@ def _parse_csv(path: Path, target: Path, types: Mapping[str, str], delimiter: st
 
 def _csv_names(path: Path, read: Any, parse: Any) -> list[str]:
     """The header alone, where the first block does not fit the declared types."""
-    with _opened(path) as source:
+    with opened(path) as source:
         text = pa.csv.ReadOptions(block_size=read.block_size)
         return list(pa.csv.open_csv(source, text, parse).schema.names)
 
@@ -72,11 +72,11 @@ def _csv_names(path: Path, read: Any, parse: Any) -> list[str]:
 def _parse_json(path: Path, target: Path) -> None:
     """The first block decides on fields and types; where a later one has others, all is read at once, which takes the memory of it all."""
     options = pa.json.ReadOptions(block_size=_PARSED_AT_ONCE)
-    with suppress(pa.ArrowInvalid), _opened(path) as source:
+    with suppress(pa.ArrowInvalid), opened(path) as source:
         reader = pa.json.open_json(source, read_options=options)
         _write(target, reader.schema, reader)
         return
-    with _opened(path) as source:
+    with opened(path) as source:
         table = pa.json.read_json(source, read_options=options)
     _write(target, table.schema, table.to_batches())
 
@@ -87,7 +87,7 @@ def _write(target: Path, schema: Any, batches: Iterable[Any]) -> None:
             writer.write(batch)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def opened(path: Path) -> IO[bytes]:
     """The text of a file, without its compression."""
     kind = kind_of(path)
     if kind == "gzip":
