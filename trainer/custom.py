@@ -58,7 +58,7 @@ def construct(found: Any, options: Mapping[str, Any], spec: EnvSpec, where: str)
             raise HindcastError(f"{message}: {error}. Its options are: {', '.join(takes) or 'none'}.") from error
         return nnx.bridge.ToLinen(found, kwargs={"spec": spec, **options})
     try:
-        module: nn.Module = found(spec=spec, **options)  # type: ignore[call-arg, assignment]
+        module: nn.Module = found(spec=spec, **options)
     except Exception as error:  # whatever a file that a user wrote raises
         raise HindcastError(f"{message}: {describe_raise(error)}. Its options are: {', '.join(takes) or 'none'}.") from error
     return module

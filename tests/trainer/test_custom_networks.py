@@ -128,6 +128,7 @@ def test_a_learner_learns_with_networks_of_the_users_own(algorithm: str, spec: E
         assert any((a != b).any() for a, b in zip(jax.tree.leaves(after.params[name]), jax.tree.leaves(state.params[name]), strict=True))
 
 
+@pytest.mark.slow
 def test_many_actions_of_a_state_give_what_each_gives_alone() -> None:
     params = load_learner("iql").Params(networks={"critic": {"module": "trainer.modules.nets:Wide"}})
     critics, rng = make_critics(params, CONTINUOUS), np.random.default_rng(1)
@@ -139,6 +140,7 @@ def test_many_actions_of_a_state_give_what_each_gives_alone() -> None:
         np.testing.assert_allclose(together[:, i], critics(weights, observation, actions[i]), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_policy_drops_units_in_training_alone() -> None:
     own = learner("iql", CONTINUOUS, policy={"module": "trainer.modules.nets:Actor", "options": {"scale": 0.5}})
     weights, observation = quick_jit(own.init)(jax.random.key(0)).params["policy"], batch_of(CONTINUOUS).observation
