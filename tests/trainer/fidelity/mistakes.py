@@ -1,0 +1,89 @@
+"""Mistakes to plant in the learners' equations: a sign, an index, a gradient that is not stopped, a step in the wrong order.
+
+Each is a fragment that stands once in the learner's file, or else once in what the learners share, and what a slip would make of it.
+"""
+
+from typing import NamedTuple
+
+
+class Mistake(NamedTuple):
+    algorithm: str  # the learner in which it shows
+    case: str  # the setting, in cases.py, in which it shows
+    right: str
+    wrong: str
+
+
+MISTAKES = {
+    # IQL
+    "expectile mirrored": Mistake("iql", "default", "jnp.abs(expectile - (advantage < 0))", "jnp.abs(expectile - (advantage > 0))"),
+    "value looks at v - q": Mistake("iql", "default", "jnp.min(target_q, axis=0) - v", "v - jnp.min(target_q, axis=0)"),
+    "value takes the largest critic": Mistake("iql", "default", "jnp.min(target_q, axis=0)", "jnp.max(target_q, axis=0)"),
+    "discount of the environment dropped": Mistake("iql", "default", "gamma * discount * next_v", "gamma * next_v"),
+    "terminal counted as going on": Mistake("iql", "discrete", "gamma * discount", "gamma * (1 - discount)"),
+    "value of s in place of s'": Mistake(
+        "iql", "default", "self._value(value, batch.next_observation)", "self._value(value, batch.observation)"
+    ),
+    "advantage's sign": Mistake("iql", "joint", "jnp.exp(temperature * advantage)", "jnp.exp(-temperature * advantage)"),
+    "weights not clipped": Mistake(
+        "iql",
+        "joint",
+        "jnp.minimum(jnp.exp(temperature * advantage), max_weight)",
+        "jnp.exp(temperature * advantage)",
+    ),
+    "value moves after the policy saw it": Mistake("iql", "default", 'order == "sequential"', 'order == "joint_"'),
+    "target follows the old critics": Mistake(
+        "iql",
+        "default",
+        'move_target(state.target, params["critic"]',
+        'move_target(state.target, state.params["critic"]',
+    ),
+    "advantage from the trained critics": Mistake("iql", "discrete", 'advantage == "target"', 'advantage != "target"'),
+    # BC, and what it shares with IQL
+    "log-deviation's sign": Mistake("bc", "default", "-0.5 * z**2 - log_std", "-0.5 * z**2 + log_std"),
+    "actions left in the environment's bounds": Mistake("bc", "squared-error", "(flat - middle) / half", "flat - middle"),
+    "category counted from one": Mistake("bc", "discrete", "action - int(spec.bounds()[0])", "action - int(spec.bounds()[0]) + 1"),
+    # CQL on continuous actions
+    "conservative part's sign": Mistake(
+        "cql",
+        "default",
+        "soft_maximum(q_set, p.conservative_temperature) - q",
+        "q - soft_maximum(q_set, p.conservative_temperature)",
+    ),
+    "density not taken off": Mistake("cql", "default", "values[:, 1:] - jnp.expand_dims(densities, 0)", "values[:, 1:]"),
+    "uniform density's sign": Mistake("cql", "default", "-LOG_2 * data.shape[-1]", "LOG_2 * data.shape[-1]"),
+    "critic's loss reaches the policy": Mistake("cql", "default", "stop_gradient(output), next_output", "output, next_output"),
+    "next policy not stopped": Mistake(
+        "cql",
+        "default",
+        'stop_gradient(self._policy.output(params["policy"], batch.next_observation))',
+        'self._policy.output(params["policy"], batch.next_observation)',
+    ),
+    "policy's loss reaches the critics": Mistake("cql", "default", 'stop_gradient(params["critic"])', 'params["critic"]'),
+    "policy's loss reaches alpha": Mistake("cql", "default", "stop_gradient(alpha) * log_prob - q", "alpha * log_prob - q"),
+    "alpha moves the wrong way": Mistake("cql", "default", "-log_alpha * stop_gradient", "log_alpha * stop_gradient"),
+    "alpha' moves the wrong way": Mistake("cql", "lagrange", "-alpha_prime * stop_gradient", "alpha_prime * stop_gradient"),
+    "critic's loss reaches alpha'": Mistake("cql", "lagrange", "stop_gradient(alpha_prime) * jnp.sum(gap)", "alpha_prime * jnp.sum(gap)"),
+    "largest over critics, then smallest over actions": Mistake(
+        "cql",
+        "lagrange",
+        "jnp.max(self._min_q(target, next_observation, actions), axis=0)",
+        "jnp.min(self._min_q(target, next_observation, actions), axis=0)",
+    ),
+    "entropy of the target's sign": Mistake(
+        "cql", "set-of-authors", "next_v - jnp.exp(log_alpha) * log_prob", "next_v + jnp.exp(log_alpha) * log_prob"
+    ),
+    "warm-up lasts one update more": Mistake("cql", "warm-up", "step < self.params.bc_warmup", "step <= self.params.bc_warmup"),
+    "tanh's Jacobian added": Mistake(
+        "cql", "default", "gaussian_log_prob(mean, log_std, u) - jnp.sum", "gaussian_log_prob(mean, log_std, u) + jnp.sum"
+    ),
+    # CQL on discrete actions
+    "next action by the target critics": Mistake(
+        "cql",
+        "discrete",
+        "jnp.argmax(self._min_q(critic, batch.next_observation), axis=-1)",
+        "jnp.argmax(self._min_q(target, batch.next_observation), axis=-1)",
+    ),
+    "temperature not multiplied back": Mistake("cql", "dueling", "temperature * jax.nn.logsumexp", "jax.nn.logsumexp"),
+    # what all share
+    "target stays where it should go": Mistake("cql", "discrete", "(1 - tau) * t + tau * p", "tau * t + (1 - tau) * p"),
+}
