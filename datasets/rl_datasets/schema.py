@@ -8,7 +8,7 @@ reward_t and discount_t that followed. The last step holds only o_T; its action,
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -166,26 +166,37 @@ def named_leaves(nest: Tree, root: str) -> list[tuple[str, Any]]:
 
 def validate_episode(episode: Episode, spec: EnvSpec) -> None:
     """Raises HindcastError where shapes, dtypes or lengths differ from the spec. Values are the quality gate's matter."""
-    steps = episode.length + 1
-    expected = [
-        *named_leaves(spec.observation, "observation"),
-        ("action", spec.action),
-        ("reward", _SCALAR),
-        ("discount", _SCALAR),
-    ]
+    episode_validator(spec)(episode)
+
+
+def episode_validator(spec: EnvSpec) -> Callable[[Episode], None]:
+    """Returns what `validate_episode` does, for many episodes of one spec."""
+    leaves = [*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", _SCALAR), ("discount", _SCALAR)]
+    expected = [(name, leaf.shape, np.dtype(leaf.dtype)) for name, leaf in leaves]
+    is_lone = isinstance(spec.observation, ArraySpec)
+
+    def validate(episode: Episode) -> None:
+        if not (is_lone and isinstance(episode.observation, np.ndarray)):
+            _require_nested_alike(episode, spec)
+        steps = len(episode.reward)
+        if steps < 2:
+            raise HindcastError(f"Episode '{episode.episode_id}' has {steps} steps; an episode needs at least 2 (one transition).")
+        found = (*(leaf for _, leaf in named_leaves(episode.observation, "")), episode.action, episode.reward, episode.discount)
+        for (name, shape, dtype), array in zip(expected, found, strict=True):
+            if array.shape != (steps, *shape) or array.dtype != dtype:
+                raise HindcastError(
+                    f"Episode '{episode.episode_id}': {name} is {array.dtype}{list(array.shape)}, but the spec says "
+                    f"{dtype}{[steps, *shape]}. Fix the builder's spec() or the episode."
+                )
+
+    return validate
+
+
+def _require_nested_alike(episode: Episode, spec: EnvSpec) -> None:
     try:
         tree.assert_same_structure(spec.observation, episode.observation)
     except (TypeError, ValueError) as error:
         raise HindcastError(f"Episode '{episode.episode_id}': observation is nested otherwise than the spec says: {error}") from error
-    found = [*(leaf for _, leaf in named_leaves(episode.observation, "")), episode.action, episode.reward, episode.discount]
-    if steps < 2:
-        raise HindcastError(f"Episode '{episode.episode_id}' has {steps} steps; an episode needs at least 2 (one transition).")
-    for (name, leaf), array in zip(expected, found, strict=True):
-        if array.shape != (steps, *leaf.shape) or array.dtype != leaf.dtype:
-            raise HindcastError(
-                f"Episode '{episode.episode_id}': {name} is {array.dtype}{list(array.shape)}, but the spec says "
-                f"{leaf.dtype}{[steps, *leaf.shape]}. Fix the builder's spec() or the episode."
-            )
 
 
 _SCALAR = ArraySpec((), "float32")

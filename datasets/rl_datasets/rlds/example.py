@@ -7,8 +7,6 @@ Wire format: https://protobuf.dev/programming-guides/encoding/
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,52 +15,51 @@ _SECOND = b"\x12"  # field 2: a map entry's value, Feature.float_list
 _THIRD = b"\x1a"  # field 3: Feature.int64_list
 _SHORT = 256  # values
 
-
-class Feature(NamedTuple):
-    """One value of an Example's map, before it is serialised."""
-
-    kind: bytes  # tag of its kind of list
-    is_packed: bool  # whether the content is one packed field of numbers, not a list of fields
-    content: bytes | memoryview
+# One value of an Example's map, before it is serialised: the tag of its kind of list, and the content of that list.
+# Numbers are one packed field, strings a field each.
+Content = bytes | memoryview
+Feature = tuple[bytes, Content]
 
 
 def encode_example(features: Mapping[str, Feature]) -> bytes:
     """Returns a serialised Example of features that were encoded by the functions below. Large content is copied once."""
-    keys = _in_order(tuple(features))
-    contents = [features[key].content for key in keys]
-    heads = _heads(tuple([(key, features[key].kind, features[key].is_packed) for key in keys]), tuple(map(len, contents)))
-    return b"".join(chain.from_iterable(zip(heads, [b"", *contents], strict=True)))
+    kinds = tuple([kind for kind, _ in features.values()])
+    contents = [content for _, content in features.values()]
+    order, frame = _frame(tuple(features), kinds, tuple(map(len, contents)))
+    pieces = frame.copy()
+    pieces[2::2] = [contents[place] for place in order]
+    return b"".join(pieces)
 
 
 def float_feature(array: np.ndarray) -> Feature:
     """float32 values, in C order."""
-    return Feature(_SECOND, True, np.ascontiguousarray(array, "<f4").data.cast("B") if array.size else b"")
+    return _SECOND, np.ascontiguousarray(array, "<f4").data.cast("B") if array.size else b""
 
 
 def int64_feature(array: np.ndarray) -> Feature:
     """Booleans and integers, in C order; uint64 is kept bit for bit in an int64."""
-    return Feature(_THIRD, True, encode_varints(array))
+    return _THIRD, encode_varints(array)
 
 
 def int_feature(value: int) -> Feature:
     """One integer. Raises OverflowError where it needs more than 64 bits."""
-    return Feature(_THIRD, True, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little")))
+    return _THIRD, _varint(int.from_bytes(value.to_bytes(8, "little", signed=True), "little"))
 
 
 def flags_feature(flags: bytes) -> Feature:
     """Integers below 128, one byte each."""
-    return Feature(_THIRD, True, flags)
+    return _THIRD, flags
 
 
 def bytes_feature(values: Sequence[bytes]) -> Feature:
-    return Feature(_FIRST, False, b"".join(_field(_FIRST, value) for value in values))
+    return _FIRST, b"".join([_field(_FIRST, value) for value in values])
 
 
 def rows_feature(array: np.ndarray) -> Feature:
     """One bytes value a row of an array [N, ...]: the row in C order."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
     head = np.frombuffer(_FIRST + _varint(rows.shape[1]), np.uint8)
-    return Feature(_FIRST, False, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes())
+    return _FIRST, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes()
 
 
 def encode_varints(array: np.ndarray) -> bytes:
@@ -90,7 +87,6 @@ def _field(tag: bytes, content: bytes) -> bytes:
     return b"".join((tag, _varint(len(content)), content))
 
 
-@lru_cache(maxsize=4096)
 def _varint(value: int) -> bytes:
     encoded = bytearray()
     while value > 127:
@@ -100,22 +96,20 @@ def _varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-@lru_cache
-def _in_order(keys: tuple[str, ...]) -> list[str]:
-    """protobuf sorts the keys of a map by their bytes, but "ab" before "a"; no UTF-8 byte reaches 255."""
-    return sorted(keys, key=lambda key: key.encode() + b"\xff")
-
-
 @lru_cache(maxsize=2**12)
-def _heads(entries: tuple[tuple[str, bytes, bool], ...], sizes: tuple[int, ...]) -> list[bytes]:
-    """Returns the bytes before everything, and before the content of each entry; episodes of one length share them."""
-    heads = [_before_content(*entry, size) for entry, size in zip(entries, sizes, strict=True)]
-    return [_FIRST + _varint(sum(map(len, heads)) + sum(sizes)), *heads]
+def _frame(keys: tuple[str, ...], kinds: tuple[bytes, ...], sizes: tuple[int, ...]) -> tuple[list[int], list[Content]]:
+    """Returns the order of the entries, and all pieces of the Example, those of the contents still empty; episodes of one length share it.
+
+    protobuf sorts the keys of a map by their bytes, but "ab" before "a"; no UTF-8 byte reaches 255.
+    """
+    order = sorted(range(len(keys)), key=lambda place: keys[place].encode() + b"\xff")
+    heads = [_before_content(keys[place], kinds[place], sizes[place]) for place in order]
+    return order, [_FIRST + _varint(sum(map(len, heads)) + sum(sizes)), *(piece for head in heads for piece in (head, b""))]
 
 
-def _before_content(key: str, kind: bytes, is_packed: bool, size: int) -> bytes:
+def _before_content(key: str, kind: bytes, size: int) -> bytes:
     """Returns the bytes of a map entry that come before a content of this size."""
-    head = _FIRST + _varint(size) if is_packed and size else b""
+    head = _FIRST + _varint(size) if kind != _FIRST and size else b""
     feature = kind + _varint(len(head) + size) + head
     start = _field(_FIRST, key.encode()) + _SECOND + _varint(len(feature) + size) + feature
     return _FIRST + _varint(len(start) + size) + start

@@ -114,7 +114,7 @@ class StoredArray:
 
     def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
         """Whether what decodes from a record is this array, bit for bit."""
-        if self._is_plain and array.dtype == self._dtype and array.flags.c_contiguous:  # then its bytes are what is stored
+        if self._is_plain and array.dtype == self._dtype:  # then its bytes are what is stored
             return stored.kind == FLOATS and record[stored.start : stored.end] == array.tobytes()
         found = self.decode(record, stored)
         return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()

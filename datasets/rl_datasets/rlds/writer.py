@@ -20,7 +20,7 @@ from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY
 from rl_datasets.rlds.shards import ShardWriter
 from rl_datasets.rlds.verification import RecordCheck, verify
-from rl_datasets.schema import EnvSpec, Episode, validate_episode
+from rl_datasets.schema import EnvSpec, Episode, episode_validator
 
 _NAME, _VERSION = r"[a-z][a-z0-9_]*", r"\d+\.\d+\.\d+"
 
@@ -81,10 +81,10 @@ class _Gate:
 
     def records_of(self, split: str, episodes: Iterable[Episode]) -> Iterator[tuple[bytes, int]]:
         """Yields (record, number of steps). Raises HindcastError at the first episode that must not be written."""
-        others, own = list(self.digests.items()), DatasetDigest()
+        validate, others, own = episode_validator(self.spec), list(self.digests.items()), DatasetDigest()
         self.digests[split], self.records[split] = own, []
         for episode in episodes:
-            validate_episode(episode, self.spec)
+            validate(episode)
             metadata = plain_metadata(episode)
             self._check_columns(episode.episode_id, metadata)
             _check_integers(episode.episode_id, metadata)
