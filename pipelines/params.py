@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,6 +20,7 @@ from rl_datasets.builder import BuilderOptions, load_builder
 from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams
+from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
 Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
@@ -55,11 +56,17 @@ class TrainParams(_Section):
     batch_size: int = Field(gt=0)
     log_every: int = Field(500, gt=0)  # updates between two lines of the learning curve
     memory_cap_mb: int = Field(2048, ge=16)  # of transitions held while streaming; above it the shuffle is by windows of shards
+    precision: Literal["float32", "tensorfloat32", "bfloat16"] = "float32"  # of products of matrices; all else is float32
+    select: SelectParams | None = None  # the policies of the best point of the curves; the final ones where absent
+    evaluate_every: int | None = Field(None, gt=0)  # updates between two evaluations in the environment, for the curves
+    evaluate_episodes: int = Field(10, gt=0)  # of each of them; others than the evaluate stage plays
 
     @model_validator(mode="after")
     def _distinct(self) -> "TrainParams":
         if len(set(self.seeds)) != len(self.seeds):
             raise ValueError(f"seeds repeat: {list(self.seeds)}")
+        if self.select and self.select.metric == ENVIRONMENT_RETURN and self.evaluate_every is None:
+            raise ValueError(f"select.metric {ENVIRONMENT_RETURN} needs evaluate_every")
         return self
 
 
@@ -81,6 +88,7 @@ class RuntimeParams(_Section):
 
     workers: int = Field(2, gt=0)  # processes that collect
     readers: int = Field(2, gt=0)  # threads that read shards
+    feed: Literal["auto", "stream", "device"] = "auto"  # where training batches come from; auto: a split that fits stays on the device
 
 
 class Params(_Section):

@@ -1,8 +1,9 @@
 """Trains the policies of one experiment, all seeds in one program, and writes down its learning curves."""
 
+import functools
 import hashlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,15 +21,21 @@ from pipelines.stage import console, main
 from rl_datasets.files import read_json, replacing
 from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
 from rl_datasets.rlds import DESCRIPTION, read_spec, read_splits
-from rl_datasets.schema import EnvSpec, Transition
+from rl_datasets.schema import EnvSpec, Transition, Tree
 from rl_datasets.stream import Stream, open_stream
 from trainer import loop
-from trainer.bundle import Dataset, save_bundle
+from trainer.bundle import Bundle, Dataset, save_bundle, stack_bundles
 from trainer.checkpoint import PACKAGES, CheckpointFolder, run_fingerprint
 from trainer.curves import write_csv, write_tensorboard
+from trainer.diagnosis import Symptom, diagnose, largest_discounted_return
+from trainer.feed import Feed, FeedName, TableFeed, choose_feed, scan_length
 from trainer.learner import Learner, LearnerParams, load_learner
+from trainer.points import TRAIN, VALIDATION, Row
 from trainer.preprocessing import Preprocessor, make_preprocessor
+from trainer.program import default_devices
+from trainer.selection import ENVIRONMENT_RETURN, selection_note
 
+EVALUATION_SEED = 0x74726169  # of evaluations while training: episodes that no evaluate stage counts, unless it asks for this seed
 VALIDATION_BATCHES = 16  # at most so many, the same ones for each point of the curves
 
 
@@ -56,6 +63,11 @@ class Task:
         return make_preprocessor(self.preset, self.spec, self.statistics)
 
     @property
+    def plan(self) -> loop.Plan:
+        train = self.experiment.train
+        return loop.Plan(train.seeds, train.updates, train.log_every, train.evaluate_every, train.select, train.precision)
+
+    @property
     def fingerprint(self) -> str:
         values = {"parameters": self.parameters, "dataset": asdict(self.dataset), "spec": self.spec.to_json()}
         return run_fingerprint(**values, statistics=self.statistics)
@@ -64,23 +76,72 @@ class Task:
 def run(key: str, params: Params) -> Path:
     """Writes artifacts/models/<experiment>/. A killed run goes on from its last checkpoint, and ends in the same bytes."""
     task = prepare(key, params)
-    train, folder = task.experiment.train, paths.MODELS / key
-    scan = loop.scan_length(len(train.seeds), batch_bytes(task.spec, train.batch_size))
+    folder = paths.MODELS / key
     checkpoints = CheckpointFolder(paths.CHECKPOINTS / key, task.fingerprint)
+    feed, why = training_feed(task, params.runtime.feed)
+    console.print(f"train@{key}: feed {why}", highlight=False, soft_wrap=True)
     with reporting(key) as report:
         fitted = loop.fit(
             task.learner,
             task.preprocessor,
-            lambda start: task.stream.batches(train.seeds, scan, start),
-            loop.Plan(train.seeds, train.updates, train.log_every),
+            feed,
+            task.plan,
             validation=task.validation,
             checkpoints=checkpoints,
-            report=report,
+            hooks=loop.Hooks(report, symptom_printer(task), functools.partial(environment_returns, task)),
         )
     with replacing(folder) as part:
         write_model(part, key, task, fitted)
     checkpoints.remove()
     return folder
+
+
+def training_feed(task: Task, asked: FeedName) -> tuple[Feed | TableFeed, str]:
+    """Returns where batches come from, and which and why in words. It changes no byte of the result."""
+    seeds, device = task.plan.seeds, default_devices()[0]
+    scan = scan_length(len(seeds), batch_bytes(task.spec, task.experiment.train.batch_size), device)
+    chosen, why = choose_feed(asked, task.stream.is_global, task.stream.table_bytes, device)
+    if chosen == "stream":
+        return lambda start: task.stream.batches(seeds, scan, start), f"stream: {why}"
+    return TableFeed(task.stream.table(), lambda start: task.stream.indices(seeds, scan, start)), f"device: {why}"
+
+
+def symptom_printer(task: Task) -> Callable[[Sequence[Row]], None]:
+    """Returns what prints the signs of divergence and collapse in the curves so far, each once."""
+    printed: set[Symptom] = set()
+
+    def watch(rows: Sequence[Row]) -> None:
+        for symptom in symptoms(task, rows):
+            if symptom not in printed:
+                printed.add(symptom)
+                console.print(f"Warning. {symptom}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+    return watch
+
+
+def symptoms(task: Task, rows: Sequence[Row]) -> list[Symptom]:
+    reward, seen = task.statistics["reward"], task.preprocessor
+    scaling = float(seen.reward_scale), float(seen.reward_shift)
+    return diagnose(rows, task.plan.seeds, largest_discounted_return(reward["minimum"], reward["maximum"], *scaling, task.preset.gamma))
+
+
+def environment_returns(task: Task, policies: Sequence[Tree]) -> dict[str, np.ndarray]:
+    """Mean returns and lengths, [S] each, of the policies so far in fresh environments: a point of the curves."""
+    from rl_datasets.environments import make_env  # Gymnasium and its simulators, only for runs that ask for them
+    from trainer.evaluation import evaluate_policies
+
+    spec, train = task.spec, task.experiment.train
+    same = {"algorithm": task.experiment.algorithm, "params": {}, "spec": spec.to_json(), "updates": train.updates}
+    rows = evaluate_policies(
+        stack_bundles([Bundle(same, task.learner, task.preprocessor, policy) for policy in policies]),
+        functools.partial(make_env, spec.env_id, spec.env_kwargs, spec.max_episode_steps),
+        policies=len(policies),
+        episodes=train.evaluate_episodes,
+        seed=EVALUATION_SEED,
+    )
+    table = np.array([(row.episode_return, row.length) for row in rows]).reshape(len(policies), train.evaluate_episodes, 2)
+    means = table.mean(axis=1).astype(np.float32)
+    return {ENVIRONMENT_RETURN: means[:, 0], "environment_length": means[:, 1]}
 
 
 def prepare(key: str, params: Params) -> Task:
@@ -90,9 +151,9 @@ def prepare(key: str, params: Params) -> Task:
     split = paths.SPLITS / experiment.dataset / version
     made = read_input(split, f"split@{experiment.dataset}", params, *DESCRIPTION, "stats.json")
     dataset = Dataset(experiment.dataset, version, made.digest)
-    statistics = read_json(split / "stats.json", "observation", "episode_return")
+    statistics = read_json(split / "stats.json", "observation", "reward", "episode_return")
     options = {"readers": params.runtime.readers, "memory_cap_mb": train.memory_cap_mb}
-    stream = open_stream(split, loop.TRAIN, batch_size=train.batch_size, **options)
+    stream = open_stream(split, TRAIN, batch_size=train.batch_size, **options)
     validation = validation_batches(split, train.batch_size, options)
     parameters = parameters_of(f"train@{key}", params)
     return Task(experiment, params.learner_params(key), parameters, dataset, split, statistics, read_spec(split), stream, validation)
@@ -122,11 +183,23 @@ def write_model(part: Path, key: str, task: Task, fitted: loop.Fitted) -> None:
         digest=hashlib.sha256("\n".join(digests).encode()).hexdigest(),
         parameters=task.parameters,
         inputs=[Input(f"{task.dataset.name} {task.dataset.version}", task.split.as_posix(), task.dataset.digest)],
-        counts={"updates": train.updates, "transitions": task.stream.transitions, "dropped_tail": task.stream.dropped},
-        notes=[f"Every epoch drops {task.stream.dropped} transitions that fill no batch, others each time."] if task.stream.dropped else [],
+        counts={"updates": fitted.step, "transitions": task.stream.transitions, "dropped_tail": task.stream.dropped},
+        notes=[*notes(task, fitted)],
         packages=package_versions(*PACKAGES),
     )
     write_manifest(part, manifest)
+
+
+def notes(task: Task, fitted: loop.Fitted) -> Iterator[str]:
+    """Yields what one should know of a run beside its numbers."""
+    train = task.experiment.train
+    if task.stream.dropped:
+        yield f"Every epoch drops {task.stream.dropped} transitions that fill no batch, others each time."
+    if fitted.step < train.updates:
+        yield f"Training stopped after {fitted.step:,} of {train.updates:,} updates: every seed was out of patience."
+    if train.select and fitted.choice:
+        yield selection_note(train.select, fitted.choice, train.seeds, fitted.step)
+    yield from map(str, symptoms(task, fitted.rows))
 
 
 def batch_bytes(spec: EnvSpec, batch_size: int) -> int:
@@ -137,11 +210,11 @@ def batch_bytes(spec: EnvSpec, batch_size: int) -> int:
 
 def validation_batches(split: Path, batch_size: int, options: dict[str, int]) -> Transition | None:
     """Returns batches [V, B, ...] of the validation split, drawn with seed 0; None where there is none. A small split is one batch."""
-    counts = read_splits(split).get(loop.VALIDATION)
+    counts = read_splits(split).get(VALIDATION)
     if counts is None:
         return None
     size = min(batch_size, counts.transitions)
-    stream = open_stream(split, loop.VALIDATION, batch_size=size, **options)
+    stream = open_stream(split, VALIDATION, batch_size=size, **options)
     batches = stream.batches((0,), min(VALIDATION_BATCHES, counts.transitions // size), 0)
     drawn: Transition = jax.tree.map(lambda leaf: leaf[0], next(batches).transition)
     return drawn

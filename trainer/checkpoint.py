@@ -29,7 +29,8 @@ import trainer
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import WriteError, remove_stale, replacing
 from rl_datasets.manifest import package_versions
-from trainer.loop import Row, Snapshot
+from trainer.loop import Snapshot
+from trainer.points import Row
 
 PACKAGES = ("flax", "jax", "jaxlib", "numpy", "optax", "tensorflow-datasets")
 FEED = ("*.py", "rlds/*.py")  # of rl_datasets: among them is all the code that shapes batches
@@ -111,7 +112,7 @@ def run_fingerprint(**parts: Any) -> str:
     """Returns a digest of JSON values that determine a run, with the packages, devices and code that do so too."""
     surroundings = {
         "code": code_digest(),
-        "devices": [jax.default_backend(), jax.devices()[0].device_kind, jax.device_count()],
+        "device": [jax.default_backend(), jax.devices()[0].device_kind],  # and not how many: a run may go on with others
         "packages": package_versions(*PACKAGES),
     }
     return hashlib.sha256(json.dumps({**surroundings, **parts}, sort_keys=True).encode()).hexdigest()

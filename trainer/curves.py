@@ -11,7 +11,7 @@ from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rl_datasets.files import write_text
-from trainer.loop import Row
+from trainer.points import Row
 
 KEYS = ("step", "seed", "split")
 EVENTS = "events.out.tfevents.0"  # TensorBoard looks for "tfevents"; its own writer would add time, host and process

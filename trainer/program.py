@@ -1,20 +1,24 @@
-"""What `fit` compiles for one run: many updates of all seeds in one device call.
+"""What `fit` compiles for one run, and how the seeds are laid out over the machine.
 
 A call runs updates `begin` to `end` of a superbatch inside a compiled loop whose bounds are arguments. So one compilation serves
 every call of a run, however the logging interval, a checkpoint or the run's end cut the superbatch; and because the loop's body
 and its carry are the same wherever it is cut, the result does not depend on the cuts, bit for bit.
+
+Two layouts, chosen by `compile_program`:
+- on a CPU, one program of one seed, called for every seed from as many threads as there are cores (trainer/side_by_side.py). A
+  seed's bits then depend neither on the other seeds nor on the number of threads, and small networks fill all cores;
+- elsewhere, and wherever there are several devices, one program of all seeds by `vmap` over a mesh (trainer/mesh.py).
 """
 
-import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Array, Transition, Tree
 from trainer.learner import Learner
 from trainer.preprocessing import Preprocessor
@@ -24,136 +28,189 @@ from trainer.preprocessing import Preprocessor
 # result. It must be set before the CPU client exists, thus on import.
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
 
+Precision = Literal["float32", "tensorfloat32", "bfloat16"]
+PRODUCTS = {"float32": "highest", "tensorfloat32": "TF32_TF32_F32", "bfloat16": "BF16_BF16_F32"}  # JAX's names; float32 accumulates
+
 
 class Carry(NamedTuple):
-    """What one update hands to the next."""
+    """What one update hands to the next: of one seed, or with leaves [S, ...] of all."""
 
-    state: Tree  # the learner's, leaves [S, ...]
-    sums: dict[str, Array]  # [S] float32 each, over the updates since the last point of the curves
-    spoilt: dict[str, Array]  # [S] int32 each: the first update of this superbatch with a non-finite value of the metric; -1 for none
+    state: Tree  # the learner's
+    sums: dict[str, Array]  # float32 each, over the updates since the last point of the curves
+    spoilt: dict[str, Array]  # int32 each: the first update of this superbatch with a non-finite value of the metric; -1 for none
 
 
-@dataclass(frozen=True)
-class Program:
-    """The compiled functions of one run, and its first carry."""
+class Table(Protocol):
+    """A whole split in memory, N steps and M transitions: number i starts at step row[i] and ends at the next one."""
+
+    @property
+    def observation(self) -> Tree: ...  # [N, ...]
+
+    @property
+    def action(self) -> Array: ...  # [N, ...]
+
+    @property
+    def reward(self) -> Array: ...  # [N]
+
+    @property
+    def discount(self) -> Array: ...  # [N]
+
+    @property
+    def row(self) -> Array: ...  # [M]
+
+
+class Program(Protocol):
+    """The compiled functions of one run. What a carry and placed batches are, is the layout's own affair."""
+
+    initial: Any
+    metrics: tuple[str, ...]  # of an update
+    loss_metrics: tuple[str, ...]  # of the validation batches; none where there are none
+
+    def update(self, carry: Any, placed: Any, begin: int, end: int) -> Any:
+        """Runs updates begin..end of placed batches. The carry that it is given is no more."""
+        ...
+
+    def put(self, transition: Transition) -> Any:
+        """Places batches [S, K, B, ...] on the devices; of several processes, each gives its rows of B."""
+        ...
+
+    def gather(self, index: np.ndarray) -> Any:
+        """The same from the table on the devices: `index` [S, K, B]."""
+        ...
+
+    def sums(self, carry: Any) -> dict[str, np.ndarray]: ...
+
+    def spoilt(self, carry: Any) -> dict[str, np.ndarray]: ...
+
+    def cleared(self, carry: Any) -> Any:
+        """The carry as it enters the next interval of the curves."""
+        ...
+
+    def losses(self, carry: Any) -> dict[str, np.ndarray]:
+        """Means over the validation batches, [S] each."""
+        ...
+
+    def policies(self, carry: Any) -> list[Tree]:
+        """One a seed, NumPy."""
+        ...
+
+    def arrays(self, carry: Any) -> dict[str, np.ndarray]:
+        """The carry's leaves [S, ...] by name, alike for every layout; random keys as the numbers they are made of."""
+        ...
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> Any:
+        """The inverse of `arrays`."""
+        ...
+
+
+class Source(NamedTuple):
+    """What a program is compiled for."""
 
     learner: Learner[Any]
-    initial: Carry
-    update: Callable[[Carry, Transition, int, int], Carry]  # takes the place of the carry that it is given
-    losses: Callable[[Tree], dict[str, np.ndarray]] | None  # of the state, on the validation batches, [S] each
-    put_batches: Callable[[Transition], Transition]  # onto the devices
-    put_carry: Callable[[Carry], Carry]
+    preprocessor: Preprocessor
+    seeds: Sequence[int]
+    batch: Transition  # leaves [B, ...] or their shapes: one batch of all processes together
+    scan: int  # K
+    validation: Transition | None  # [V, B, ...]
+    table: Table | None  # where batches come by index
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> Carry:
-        """The inverse of `to_arrays`."""
-        return self.put_carry(_from_arrays(arrays, self.initial))
-
-    def cleared(self, carry: Carry) -> Carry:
-        """The carry as it enters the next interval of the curves."""
-        return self.put_carry(carry._replace(sums={name: np.zeros_like(value) for name, value in jax.device_get(carry.sums).items()}))
-
-    def policies(self, carry: Carry) -> list[Tree]:
-        """One a seed, NumPy."""
-        stacked = jax.device_get(jax.vmap(self.learner.policy)(carry.state))
-        seeds = len(jax.tree.leaves(stacked)[0])
-        return [jax.tree.map(lambda leaf, s=seed: leaf[s], stacked) for seed in range(seeds)]
+    @property
+    def shapes(self) -> Transition:
+        """Of the batch, in the dtypes that the devices know."""
+        shapes: Transition = jax.tree.map(lambda leaf: shape_of(leaf.shape, leaf.dtype), self.batch)
+        return shapes
 
 
-def compile_program(
-    learner: Learner[Any],
-    preprocessor: Preprocessor,
-    seeds: Sequence[int],
-    transition: Transition,
-    validation: Transition | None,
-    devices: Sequence[jax.Device] | None,
-) -> Program:
-    """`transition` [S, K, B, ...] gives the shapes. The batch axis is sharded over as many devices as divide it, all else replicated."""
-    mesh = _mesh(transition.reward.shape[2], devices)
-    batched = NamedSharding(mesh, PartitionSpec(None, None, "batch"))  # type: ignore[no-untyped-call]
-    whole = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
-    preprocessor = jax.device_put(preprocessor, whole)
-    initial = jax.device_put(_initial(learner, preprocessor, seeds, transition), whole)
-    jitted = jax.jit(
-        functools.partial(_update, learner),
-        donate_argnums=0,
-        in_shardings=(whole, whole, batched, whole, whole),
-        out_shardings=whole,
-    )
-    shapes = jax.tree.map(lambda leaf: _shape(leaf.shape, leaf.dtype), transition)
-    compiled = jitted.lower(initial, preprocessor, shapes, np.int32(0), np.int32(0)).compile()
-    return Program(
-        learner,
-        initial,
-        update=lambda carry, batches, begin, end: compiled(carry, preprocessor, batches, np.int32(begin), np.int32(end)),
-        losses=None if validation is None else _losses_on(jax.device_put(validation, whole), learner, preprocessor),
-        put_batches=lambda batches: jax.device_put(batches, batched),
-        put_carry=lambda carry: jax.device_put(carry, whole),
-    )
+def compile_program(source: Source, devices: Sequence[jax.Device] | None, precision: Precision) -> Program:
+    """Lays the seeds out over `devices`: by default all of them, or one CPU with all its cores.
+
+    Raises HindcastError where the precision needs an accelerator.
+    """
+    from trainer.mesh import MeshProgram
+    from trainer.side_by_side import SideBySideProgram
+
+    chosen = list(devices) if devices is not None else default_devices()
+    if precision != "float32" and chosen[0].platform == "cpu":
+        raise HindcastError(
+            f"precision: {precision} is for an accelerator, but the run is on {chosen[0].device_kind}, which computes in float32. "
+            "Set precision: float32, or run where JAX finds an accelerator."
+        )
+    with jax.default_matmul_precision(PRODUCTS[precision]):  # TPUs and recent GPUs round the factors of products without being asked
+        alone = len(chosen) == 1 and chosen[0].platform == "cpu"
+        return SideBySideProgram(source, chosen[0]) if alone else MeshProgram(source, chosen)
 
 
-def to_arrays(carry: Carry) -> dict[str, np.ndarray]:
-    """The carry's leaves by name, copied to the host; random keys as the numbers they are made of."""
-    leaves = jax.tree_util.tree_leaves_with_path(carry)
-    return {jax.tree_util.keystr(path): np.array(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for path, leaf in leaves}
+def default_devices() -> list[jax.Device]:
+    alone = jax.default_backend() == "cpu" and jax.process_count() == 1
+    return jax.local_devices()[:1] if alone else jax.devices()
 
 
-def _from_arrays(arrays: dict[str, np.ndarray], like: Carry) -> Carry:
-    paths, structure = jax.tree_util.tree_flatten_with_path(like)
-    values = [(arrays[jax.tree_util.keystr(path)], leaf) for path, leaf in paths]
-    keys = [jax.random.wrap_key_data(jnp.asarray(v), impl=jax.random.key_impl(leaf)) if _is_key(leaf) else v for v, leaf in values]
-    return Carry(*jax.tree.unflatten(structure, keys))
-
-
-def _update(learner: Learner[Any], carry: Carry, preprocessor: Preprocessor, transition: Transition, begin: Array, end: Array) -> Carry:
-    """Runs updates begin..end of a superbatch [S, K, B, ...]."""
+def run_updates(
+    update: Callable[[Tree, Transition], tuple[Tree, dict[str, Array]]], carry: Carry, batches: Transition, axis: int, bounds: Array
+) -> Carry:
+    """Runs updates bounds[0]..bounds[1] of batches whose axis K is `axis`."""
 
     def one(k: Array, carry: Carry) -> Carry:
-        batch = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, k, axis=1, keepdims=False), transition)
-        state, metrics = jax.vmap(learner.update)(carry.state, preprocessor.transition(batch))
+        batch = jax.tree.map(lambda leaf: jax.lax.dynamic_index_in_dim(leaf, k, axis, keepdims=False), batches)
+        state, metrics = update(carry.state, batch)
         sums = {name: carry.sums[name] + metrics[name] for name in metrics}
         spoilt = {name: jnp.where((carry.spoilt[name] < 0) & ~jnp.isfinite(metrics[name]), k, carry.spoilt[name]) for name in metrics}
         return Carry(state, sums, spoilt)
 
-    final: Carry = jax.lax.fori_loop(begin, end, one, carry)
+    final: Carry = jax.lax.fori_loop(bounds[0], bounds[1], one, carry)
     return final
 
 
-def _losses_on(validation: Transition, learner: Learner[Any], preprocessor: Preprocessor) -> Callable[[Tree], dict[str, np.ndarray]]:
-    """`validation` holds batches [V, B, ...], the same for all seeds."""
-
-    @jax.jit
-    def losses(state: Tree, preprocessor: Preprocessor, validation: Transition) -> dict[str, Array]:
-        def one(_: None, batch: Transition) -> tuple[None, dict[str, Array]]:
-            return None, jax.vmap(learner.losses, in_axes=(0, None))(state, preprocessor.transition(batch))
-
-        return {name: jnp.mean(values, axis=0) for name, values in jax.lax.scan(one, None, validation)[1].items()}
-
-    return lambda state: jax.device_get(losses(state, preprocessor, validation))
+def mean_losses(losses: Callable[[Tree, Transition], dict[str, Array]], state: Tree, validation: Transition) -> dict[str, Array]:
+    """Means over the batches [V, B, ...]."""
+    _, values = jax.lax.scan(lambda _, batch: (None, losses(state, batch)), None, validation)
+    return {name: jnp.mean(value, axis=0) for name, value in values.items()}
 
 
-def _initial(learner: Learner[Any], preprocessor: Preprocessor, seeds: Sequence[int], transition: Transition) -> Carry:
-    keys = jnp.stack([jax.random.key(seed) for seed in seeds])
-    state = jax.jit(lambda keys: jax.tree.map(_strong, jax.vmap(learner.init)(keys)))(keys)
-    batch = jax.tree.map(lambda leaf: _shape((leaf.shape[0], *leaf.shape[2:]), leaf.dtype), transition)
-    _, metrics = jax.eval_shape(lambda s, b: jax.vmap(learner.update)(s, preprocessor.transition(b)), state, batch)
-    sums = {name: np.zeros(len(seeds), np.float32) for name in metrics}
-    return Carry(state, sums, {name: np.full(len(seeds), -1, np.int32) for name in metrics})
+def gathered(table: Table, index: Array) -> Transition:
+    """The transitions of some numbers [...]: leaves [..., *shape]."""
+    start = table.row[index]
+
+    def rows(leaf: Array, at: Array = start) -> Array:
+        return leaf.at[at].get(mode="promise_in_bounds")
+
+    following = jax.tree.map(lambda leaf: rows(leaf, start + 1), table.observation)
+    return Transition(jax.tree.map(rows, table.observation), rows(table.action), rows(table.reward), rows(table.discount), following)
 
 
-def _shape(shape: tuple[int, ...], dtype: Any) -> Any:
+def first_state(learner: Learner[Any], key: Array) -> Tree:
+    """Without JAX's weak types, which the first update would drop, and with them the carry's type."""
+    return jax.tree.map(lambda leaf: leaf if is_key(leaf) else jax.lax.convert_element_type(leaf, leaf.dtype), learner.init(key))
+
+
+def named_arrays(tree: Tree) -> dict[str, Any]:
+    """Leaves by name, copied to the host; random keys as the numbers they are made of."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return {jax.tree_util.keystr(path): np.array(jax.random.key_data(leaf) if is_key(leaf) else leaf) for path, leaf in leaves}
+
+
+def from_named_arrays(arrays: dict[str, np.ndarray], like: Tree) -> Tree:
+    """The inverse of `named_arrays`, for a tree of the structure of `like`."""
+    paths, structure = jax.tree_util.tree_flatten_with_path(like)
+    values = [(arrays[jax.tree_util.keystr(path)], leaf) for path, leaf in paths]
+    keys = [jax.random.wrap_key_data(jnp.asarray(v), impl=jax.random.key_impl(leaf)) if is_key(leaf) else v for v, leaf in values]
+    return jax.tree.unflatten(structure, keys)
+
+
+def shape_of(shape: tuple[int, ...], dtype: Any) -> Any:
     return jax.ShapeDtypeStruct(shape, jax.dtypes.canonicalize_dtype(dtype))  # type: ignore[no-untyped-call]
 
 
-def _strong(leaf: Array) -> Array:
-    """Without JAX's weak type, which the first update would drop, and with it the carry's type."""
-    return leaf if _is_key(leaf) else jax.lax.convert_element_type(leaf, leaf.dtype)
+def with_axes(shapes: Tree, *axes: int) -> Tree:
+    return jax.tree.map(lambda leaf: shape_of((*axes, *leaf.shape), leaf.dtype), shapes)
 
 
-def _is_key(leaf: Any) -> bool:
+def is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _mesh(batch_size: int, devices: Sequence[jax.Device] | None) -> Mesh:
-    available = list(devices) if devices is not None else jax.devices()
-    count = next(n for n in range(len(available), 0, -1) if batch_size % n == 0)
-    return Mesh(np.array(available[:count]), ("batch",), axis_types=(AxisType.Auto,))
+@contextmanager
+def no_transfer() -> Iterator[None]:
+    """Around a compiled call: what is not on its device yet must not slip there unseen, and nothing comes back."""
+    with jax.transfer_guard("disallow"):
+        yield

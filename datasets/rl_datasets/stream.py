@@ -42,6 +42,26 @@ class Superbatch(NamedTuple):
     index: np.ndarray  # type: ignore[assignment]  # [S, K, B] int64, the number of each transition in the split as stored
 
 
+class Table(NamedTuple):
+    """A whole split in memory, N steps and M transitions: number i starts at step row[i] and ends at the next one."""
+
+    observation: Tree  # [N, ...]
+    action: np.ndarray  # [N, ...]
+    reward: np.ndarray  # [N] float32
+    discount: np.ndarray  # [N] float32
+    row: np.ndarray  # [M] int64
+
+
+class Part(NamedTuple):
+    """The rows of every batch that one of several processes feeds."""
+
+    number: int  # of the process, from 0
+    processes: int
+
+
+WHOLE = Part(0, 1)
+
+
 class Stream:
     """A split opened for training, by `open_stream`."""
 
@@ -51,45 +71,99 @@ class Stream:
         self._readers = readers
         self.transitions = sum(plan.transitions)  # of an epoch
         self.batches_per_epoch = plan.batches_per_epoch
+        self.table_bytes = sum(plan.steps) * _bytes_per_step(reader.spec)  # what the whole split takes in memory
         self.dropped = self.transitions % plan.batch_size  # at the end of each epoch, for they fill no batch; others each time
         self.is_global = plan.is_global  # whether the whole split is in memory and the shuffle is over all of it
 
-    def dataset(self, seeds: Sequence[int], scan: int, start: int = 0) -> Any:
+    def dataset(self, seeds: Sequence[int], scan: int, start: int = 0, part: Part = WHOLE) -> Any:
         """Returns the endless tf.data.Dataset of Superbatches, `scan` updates an element: start, start + 1, ...
 
         The next element is prepared while one is used. What fails while reading, TensorFlow raises as an error of its own.
+        With a `part`, every batch holds only its rows of that part, [S, K, B / part.processes, ...]: what one of several processes
+        feeds. Raises HindcastError where the batch cannot be shared evenly.
         """
-        return self._dataset(lambda: self._superbatches(seeds, scan, start), len(seeds), scan)
+        share = self._share(part)
+        return self._dataset(lambda: self._superbatches(seeds, scan, start, share), len(seeds), scan, len(share))
 
-    def batches(self, seeds: Sequence[int], scan: int, start: int = 0) -> Iterator[Superbatch]:
+    def batches(self, seeds: Sequence[int], scan: int, start: int = 0, part: Part = WHOLE) -> Iterator[Superbatch]:
         """Returns the elements of `dataset` as NumPy arrays, read-only. Raises HindcastError on missing or damaged files."""
         failures: list[Exception] = []
+        share = self._share(part)
 
         def noted() -> Iterator[Superbatch]:
             try:
-                yield from self._superbatches(seeds, scan, start)
+                yield from self._superbatches(seeds, scan, start, share)
             except Exception as error:  # of one that went through TensorFlow, only the text would come out
                 failures.append(error)
 
-        return _Batches(self._dataset(noted, len(seeds), scan), failures)
+        return _Batches(self._dataset(noted, len(seeds), scan, len(share)), failures)
 
-    def _dataset(self, superbatches: Callable[[], Iterator[Superbatch]], seeds: int, scan: int) -> Any:
+    def table(self) -> Table:
+        """Returns the whole split, which must fit under the memory cap (`is_global`). Raises HindcastError on missing or damaged files."""
+        with _reading(self._readers) as pool:
+            window = _Windows(self._loader, self._plan, pool).get(next(self._plan.segments(0, 1)))
+        return Table(window.observation, window.action, window.reward, window.discount, window.row)
+
+    def indices(self, seeds: Sequence[int], scan: int, start: int = 0, part: Part = WHOLE) -> Iterator[np.ndarray]:
+        """Yields the `index` of the elements of `batches` alone, [S, K, B] int64; only where `is_global`."""
+        share = self._share(part)
+        while True:
+            index = np.empty((len(seeds), scan * len(share)), np.int64)
+            for segment in self._plan.segments(start, scan):
+                for place, seed in enumerate(seeds):
+                    target, offsets = self._rows(segment, segment.target, share)
+                    index[place, target] = permuted(offsets, self.transitions, (seed, segment.epoch, segment.window))
+            yield index.reshape(len(seeds), scan, len(share))
+            start += scan
+
+    def _share(self, part: Part) -> range:
+        """The rows of a batch that are the part's."""
+        size, rest = divmod(self._plan.batch_size, part.processes)
+        if rest:
+            raise HindcastError(
+                f"batch_size is {self._plan.batch_size}, but {part.processes} processes are to share each batch evenly. "
+                f"Use a multiple of {part.processes}."
+            )
+        return range(part.number * size, (part.number + 1) * size)
+
+    def _dataset(self, superbatches: Callable[[], Iterator[Superbatch]], seeds: int, scan: int, rows: int) -> Any:
         signature = tree.map_structure(
-            lambda leaf: tf.TensorSpec((seeds, scan, self._plan.batch_size, *leaf.shape[2:]), leaf.dtype),
+            lambda leaf: tf.TensorSpec((seeds, scan, rows, *leaf.shape[2:]), leaf.dtype),
             _empty(self._loader.spec, seeds, 0),
         )
         return tf.data.Dataset.from_generator(superbatches, output_signature=signature).prefetch(1)
 
-    def _superbatches(self, seeds: Sequence[int], scan: int, start: int) -> Iterator[Superbatch]:
-        batch_size = self._plan.batch_size
+    def _superbatches(self, seeds: Sequence[int], scan: int, start: int, share: range) -> Iterator[Superbatch]:
+        size = len(share)
         with _reading(self._readers) as pool:
             windows = _Windows(self._loader, self._plan, pool)
             while True:
-                output = _empty(self._loader.spec, len(seeds), scan * batch_size)
+                output = _empty(self._loader.spec, len(seeds), scan * size)
                 for segment in self._plan.segments(start, scan):
-                    _fill(output, seeds, segment, windows.get(segment))
-                yield tree.map_structure(lambda leaf: leaf.reshape(len(seeds), scan, batch_size, *leaf.shape[2:]), output)
+                    self._fill(output, seeds, segment, windows.get(segment), share)
+                yield tree.map_structure(lambda leaf: leaf.reshape(len(seeds), scan, size, *leaf.shape[2:]), output)
                 start += scan
+
+    def _fill(self, output: Superbatch, seeds: Sequence[int], segment: Segment, window: "_Window", share: range) -> None:
+        """Writes a segment's rows of every seed, a chunk at a time, so that the next observation is still in the cache."""
+        for place, seed in enumerate(seeds):
+            for start in range(segment.target.start, segment.target.stop, _CHUNK):
+                chunk = slice(start, min(start + _CHUNK, segment.target.stop))
+                target, offsets = self._rows(segment, chunk, share)
+                order = permuted(offsets, len(window.row), (seed, segment.epoch, segment.window))
+                row = window.row[order]
+                _gather(output.transition[:4], window[:4], row, (place, target))
+                _gather(output.transition.next_observation, window.observation, row + 1, (place, target))
+                output.index[place, target] = order + _shift(window, order)
+
+    def _rows(self, segment: Segment, chunk: slice, share: range) -> tuple[slice, np.ndarray]:
+        """Of rows of whole batches end to end, those of the share: where they go among the share's, and their places in the order."""
+        rows = np.arange(chunk.start, chunk.stop)
+        if len(share) < self._plan.batch_size:
+            rows = rows[np.isin(rows % self._plan.batch_size, share)]
+        batch, row = divmod(chunk.start, self._plan.batch_size)
+        first = batch * len(share) + min(max(row - share.start, 0), len(share))
+        return slice(first, first + len(rows)), rows + (segment.begin - segment.target.start)
 
 
 class _Batches(Iterator[Superbatch]):
@@ -247,19 +321,6 @@ class _Windows:
     def _following(self, key: tuple[int, int]) -> tuple[int, int]:
         epoch, window = key
         return (epoch, window + 1) if window + 1 < len(self._plan.windows(epoch)) else (epoch + 1, 0)
-
-
-def _fill(output: Superbatch, seeds: Sequence[int], segment: Segment, window: _Window) -> None:
-    """Writes a segment's rows of every seed, a chunk at a time, so that the next observation is still in the cache."""
-    for place, seed in enumerate(seeds):
-        for start in range(segment.target.start, segment.target.stop, _CHUNK):
-            target = slice(start, min(start + _CHUNK, segment.target.stop))
-            offsets = np.arange(target.start, target.stop) + (segment.begin - segment.target.start)
-            order = permuted(offsets, len(window.row), (seed, segment.epoch, segment.window))
-            row = window.row[order]
-            _gather(output.transition[:4], window[:4], row, (place, target))
-            _gather(output.transition.next_observation, window.observation, row + 1, (place, target))
-            output.index[place, target] = order + _shift(window, order)
 
 
 def _shift(window: _Window, order: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.splits import SplitParams
 from trainer.bundle import load_bundle
+from trainer.evaluation import EvaluationEpisode
 
 SPEC = EnvSpec("Sign-v0", ArraySpec((2,), "float32"), ArraySpec((), "int64", 0, 1, 2))
 SPLIT = Path("artifacts/splits/sign/1.0.0")
@@ -122,12 +123,69 @@ def test_runs_in_another_folder_to_the_same_bytes(trained: Path, project: Path) 
 def test_a_loss_that_explodes_keeps_the_checkpoint_and_the_old_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     OUT.mkdir(parents=True)
     (OUT / "curves.csv").write_text("old")
-    monkeypatch.setattr(train.loop, "scan_length", lambda *_: 1)  # so that there is a checkpoint after the first update
+    monkeypatch.setattr(train, "scan_length", lambda *_: 1)  # so that there is a checkpoint after the first update
     kept = r"The last good checkpoint, of 1 updates, is kept in artifacts/checkpoints/exp\."
-    with pytest.raises(HindcastError, match=rf"seed \d gave a non-finite value of .*policy_loss.* in update 1 .*{kept} Try a lower"):
+    with pytest.raises(HindcastError, match=rf"Try a lower learning_rate.* It was seed \d, update 1 .*policy_loss.*{kept}"):
         train.run("exp", params({"learning_rate": 1e37}))
     assert files(OUT) == {"curves.csv": b"old"}
     assert (paths.CHECKPOINTS / "exp" / "1").is_dir()
+
+
+@pytest.mark.slow
+def test_how_batches_are_fed_changes_no_byte(trained: Path, project: Path) -> None:
+    """The fixture's feed is `auto`, which on so small a split is the device."""
+    values = params().model_dump(mode="json")
+    train.run("exp", Params.model_validate({**values, "runtime": {"feed": "stream"}}))
+    assert files(project / OUT) == files(trained / OUT)
+
+
+@pytest.mark.slow
+def test_chooses_evaluates_stops_and_warns_as_asked(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`evaluate_policies` is stood in for: two seeds whose returns fall after the second point."""
+    returns = iter([(1, 2), (3, 5), (2, 4), (1, 3), (0, 2)])
+    made: list[str] = []
+
+    def played(act: Any, make_env: Any, *, policies: int, episodes: int, seed: int) -> list[EvaluationEpisode]:
+        observation = np.zeros((policies, 4, 2), np.float32)
+        assert act(observation).shape == (policies, 4)
+        made.append(make_env.args[0])
+        values = next(returns)
+        return [EvaluationEpisode(p, e, seed, values[p] + e - 0.5, 7, True, None) for p in range(policies) for e in range(episodes)]
+
+    monkeypatch.setattr("trainer.evaluation.evaluate_policies", played)
+    select = {"metric": "environment_return", "mode": "max", "patience": 2}
+    train.run("exp", params({"learning_rate": 0.5}, select=select, evaluate_every=20, evaluate_episodes=2, log_every=10))
+    curves = pd.read_csv(OUT / "curves.csv")
+    played_points = curves[curves["split"] == "environment"]
+    assert played_points["step"].tolist() == [20, 20, 40, 40, 60, 60, 80, 80]  # and then both are out of patience
+    assert played_points.groupby("seed")["environment_return"].apply(list).to_dict() == {4: [1, 3, 2, 1], 0: [2, 5, 4, 3]}
+    assert set(played_points["environment_length"]) == {7}
+    assert made == ["Sign-v0"] * 4
+    manifest = read_manifest(OUT)
+    assert manifest.counts["updates"] == 80
+    assert "Training stopped after 80 of 90 updates: every seed was out of patience." in manifest.notes
+    chosen = "maximum of environment_return (returns in the environment, which offline data do not have), of a run of 80 updates: "
+    assert f"Policies were chosen by the {chosen}seed 4 update 40 (3), seed 0 update 40 (5)." in manifest.notes
+    warnings = [note for note in manifest.notes if ", entropy gone: " in note]
+    assert warnings, manifest.notes
+    assert capsys.readouterr().err.count("entropy gone") == len(warnings)  # each is printed once, and kept
+
+
+@pytest.mark.slow
+def test_a_choice_by_validation_is_a_policy_of_that_update(project: Path) -> None:
+    """A run that stops where another one chose ends in the same policies."""
+    train.run("exp", params(select={"metric": "loss", "mode": "max"}, log_every=30))  # the largest loss, so not the final policy
+    chosen = {name: data for name, data in files(OUT / "policies").items() if name.endswith("safetensors")}
+    assert any("seed 4 update 30" in note and "seed 0 update 30" in note for note in read_manifest(OUT).notes)
+    train.run("exp", params(updates=30, log_every=30))
+    assert chosen == {name: data for name, data in files(OUT / "policies").items() if name.endswith("safetensors")}
+
+
+def test_returns_choose_only_with_evaluations(project: Path) -> None:
+    with pytest.raises(ValueError, match=r"select\.metric environment_return needs evaluate_every"):
+        params(select={"metric": "environment_return"})
 
 
 def test_a_split_smaller_than_a_batch_validates_on_one(project: Path) -> None:

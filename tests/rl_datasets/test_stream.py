@@ -13,7 +13,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import write_rlds
 from rl_datasets.rlds.quiet_tensorflow import tf
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
-from rl_datasets.stream import Stream, Superbatch, open_stream
+from rl_datasets.stream import Part, Stream, Superbatch, open_stream
 from rl_datasets.stream import _empty as empty
 
 TRANSITIONS = 69  # of the toy data sets
@@ -248,3 +248,35 @@ def test_memory_levels_off_under_the_cap(tmp_path):
     assert is_global == "False"
     assert third < 16 + 40  # beside the windows: three superbatches of 10 MB, and one episode a reader
     assert third < first + 12
+
+
+@pytest.mark.parametrize(("cap", "count"), [(64, 2), (WINDOWED, 4)])
+def test_parts_are_the_rows_of_the_same_batches(wide, cap, count):
+    """Each of several processes feeds its own rows, and they need not start where a window does."""
+    whole = take(opened(wide, 24, memory_cap_mb=cap), [3, 0], 5, 7, 40)
+    for number in range(count):
+        stream = opened(wide, 24, memory_cap_mb=cap)
+        parts = list(islice(stream.batches([3, 0], 5, 7, Part(number, count)), 8))
+        rows = slice(number * 24 // count, (number + 1) * 24 // count)
+        part = tree.map_structure(lambda *leaves: np.concatenate(leaves, axis=1), *parts)
+        tree.map_structure(lambda a, b, rows=rows: np.testing.assert_array_equal(a, b[:, :, rows]), part, whole)
+
+
+def test_a_batch_that_cannot_be_shared_evenly(folder):
+    with pytest.raises(HindcastError, match="batch_size is 8, but 3 processes are to share each batch evenly"):
+        opened(folder).batches([0], 4, 0, Part(1, 3))
+
+
+def test_the_table_and_its_indices_are_the_batches(toy, folder):
+    stream = opened(folder)
+    table = stream.table()
+    for start in (0, 13):
+        batches, indices = stream.batches([5, 1], 6, start), stream.indices([5, 1], 6, start)
+        for superbatch, index in islice(zip(batches, indices, strict=False), 4):
+            np.testing.assert_array_equal(index, superbatch.index)
+            row, transition = table.row[index], superbatch.transition
+            tree.map_structure(lambda a, b, row=row: np.testing.assert_array_equal(a[row], b), table.observation, transition.observation)
+            following = transition.next_observation
+            tree.map_structure(lambda a, b, row=row: np.testing.assert_array_equal(a[row + 1], b), table.observation, following)
+            for name in ("action", "reward", "discount"):
+                np.testing.assert_array_equal(getattr(table, name)[row], getattr(transition, name))

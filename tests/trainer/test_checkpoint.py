@@ -17,7 +17,8 @@ import pytest
 from rl_datasets.errors import HindcastError
 from trainer import checkpoint
 from trainer.checkpoint import CheckpointFolder, code_digest, run_fingerprint
-from trainer.loop import Row, Snapshot
+from trainer.loop import Snapshot
+from trainer.points import Row
 
 RUN = Path(__file__).with_name("interrupted_run.py")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer.curves import EVENTS, _decimal, write_csv, write_tensorboard
-from trainer.loop import Row
+from trainer.points import Row
 
 SEEDS = (7, 11)
 ROWS = [
