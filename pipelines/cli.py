@@ -32,24 +32,31 @@ def lineage(target: Target, down: Annotated[bool, typer.Option(help="what depend
     from pipelines.lineage.render import lineage_tree
 
     graph = Graph(read_stages())
-    found = graph.find(target)
-    console.print(lineage_tree(graph, found[-1] if down else found[0], down), soft_wrap=True)
+    console.print(lineage_tree(graph, graph.find_one(target, down), down), soft_wrap=True)
 
 
 @app.command()
-def audit(target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "") -> None:
+def audit(
+    target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "",
+    verbose: Annotated[bool, typer.Option(help="also a line for each output that is not here")] = False,
+    json: Annotated[bool, typer.Option(help="every link that was looked at, as JSON")] = False,
+) -> None:
     """Prove that everything on disk still follows from what was run. Exit code 0: it does; 1: broken; 2: cannot tell."""
     from pipelines.lineage.audit import audit_stages, exit_code
     from pipelines.lineage.graph import Graph
     from pipelines.lineage.lock import read_stages
-    from pipelines.lineage.render import audit_lines
+    from pipelines.lineage.render import audit_json, audit_lines
 
     graph = Graph(read_stages())
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True) as progress:
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True, disable=json or not console.is_terminal
+    ) as progress:
         task = progress.add_task("")
         stages = graph.find(target) if target else list(graph.stages)
         findings = audit_stages(graph, stages, lambda stage: progress.update(task, description=stage))
-    for line in audit_lines(findings):
+    if json:
+        typer.echo(audit_json(findings))
+    for line in () if json else audit_lines(findings, verbose):
         console.print(line, soft_wrap=True)
     raise typer.Exit(exit_code(findings))
 

@@ -5,13 +5,13 @@ dvc.yaml; and each manifest's word on its inputs with those inputs' own manifest
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from pipelines import paths
-from pipelines.lineage.graph import Graph
+from pipelines.lineage.graph import Graph, overlap
 from pipelines.lineage.lock import Hasher, Stage
 from pipelines.params import read_values
 from rl_datasets.errors import HindcastError
@@ -24,6 +24,7 @@ BUNDLE_FILE = "bundle.json"  # trainer/bundle.py, which takes a second to import
 class Verdict(StrEnum):
     HOLDS = "holds"
     BROKEN = "broken"
+    AFFECTED = "affected"  # by damage that is reported where it was found first
     UNKNOWN = "cannot tell"
 
 
@@ -35,15 +36,32 @@ class Finding:
     verdict: Verdict
     link: str
     detail: str = ""
+    subject: str = ""  # the path or parameter that it is about
+    is_missing: bool = False  # its verdict is UNKNOWN because the path is not here
+
+    @property
+    def is_damage(self) -> bool:
+        return self.verdict is Verdict.BROKEN and bool(self.subject)
 
 
 def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda _stage: None) -> list[Finding]:
-    """Returns a finding for every link of these stages and of all above them, sources first."""
+    """Returns a finding for every link of these stages and of all above them, sources first.
+
+    One damage is one broken link, where it is met first; every other link that it breaks is affected by it.
+    """
     findings: list[Finding] = []
+    damages: list[Finding] = []
     hash_of = Hasher()
     for name in upstream(graph, stages):
         advance(name)
-        findings += _audit_stage(graph, graph.stages[name], hash_of)
+        for finding in _audit_stage(graph, graph.stages[name], hash_of):
+            causes = [damage for damage in damages if finding.is_damage and overlap(finding.subject, damage.subject)]
+            if causes:
+                by = "; ".join(f"{cause.stage}: {cause.link}" for cause in causes)
+                finding = replace(finding, verdict=Verdict.AFFECTED, detail=f"affected by {by}")
+            elif finding.is_damage:
+                damages.append(finding)
+            findings.append(finding)
     return findings
 
 
@@ -95,7 +113,13 @@ def _audit_parameters(stage: Stage) -> Iterator[Finding]:
         found = _lookup(values, key)
         same = found == locked
         detail = "" if same else f"the run used {locked!r}, params.yaml now says {found!r}; run 'dvc repro' or restore the value"
-        yield Finding(stage.name, Verdict.HOLDS if same else Verdict.BROKEN, f"parameter {key}", detail)
+        yield Finding(
+            stage.name,
+            Verdict.HOLDS if same else Verdict.BROKEN,
+            f"parameter {key}",
+            detail,
+            subject=f"params.yaml/{key.replace('.', '/')}",
+        )
 
 
 def _audit_path(stage: str, path: str, kind: str, locked: str | None, hash_of: Hasher, restore: str) -> Finding:
@@ -104,10 +128,10 @@ def _audit_path(stage: str, path: str, kind: str, locked: str | None, hash_of: H
         return Finding(stage, Verdict.BROKEN, f"{word} {path}", "dvc.yaml names it, but the last run did not know it; run 'dvc repro'")
     found = hash_of(path)
     if found is None:
-        return Finding(stage, Verdict.UNKNOWN, f"{word} {path}", "is not here; 'dvc checkout' or 'dvc pull' brings it back")
+        return Finding(stage, Verdict.UNKNOWN, f"{word} {path}", "is not here; 'dvc checkout' or 'dvc pull' brings it back", path, True)
     if found != locked:
         mend = f"if it was changed on purpose run 'dvc repro', if not restore it with '{restore}'"
-        return Finding(stage, Verdict.BROKEN, f"{word} {path}", f"md5 is {found}, dvc.lock says {locked}; {mend}")
+        return Finding(stage, Verdict.BROKEN, f"{word} {path}", f"md5 is {found}, dvc.lock says {locked}; {mend}", path)
     return Finding(stage, Verdict.HOLDS, f"{word} {path}")
 
 
@@ -122,9 +146,9 @@ def _audit_manifests(stage: Stage) -> Iterator[Finding]:
                     continue
                 verdict = Verdict.HOLDS if digest == entry.digest else Verdict.BROKEN
                 detail = "" if verdict is Verdict.HOLDS else f"made from digest {entry.digest[:12]}, {source} now has {digest[:12]}"
-                yield Finding(stage.name, verdict, f"content of {source} as {path} names it", detail)
+                yield Finding(stage.name, verdict, f"content of {source} as {path} names it", detail, source.as_posix())
         except (HindcastError, TypeError, KeyError) as error:
-            yield Finding(stage.name, Verdict.BROKEN, str(path), f"cannot be read: {error}")
+            yield Finding(stage.name, Verdict.BROKEN, str(path), f"cannot be read: {error}", path.as_posix())
 
 
 def _digest_of(source: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from rich.text import Text
 from rich.tree import Tree
@@ -10,7 +11,8 @@ from pipelines.lineage.audit import Finding, Verdict, records_of
 from pipelines.lineage.graph import Graph
 from rl_datasets.files import read_json
 
-STYLES = {Verdict.HOLDS: "green", Verdict.BROKEN: "bold red", Verdict.UNKNOWN: "yellow"}
+STYLES = {Verdict.HOLDS: "green", Verdict.BROKEN: "bold red", Verdict.AFFECTED: "red", Verdict.UNKNOWN: "yellow"}
+WORST_FIRST = (Verdict.BROKEN, Verdict.AFFECTED, Verdict.UNKNOWN)
 
 
 def lineage_tree(graph: Graph, stage: str, down: bool) -> Tree:
@@ -48,12 +50,30 @@ def _describe(graph: Graph, name: str, tree: Tree) -> None:
         tree.add(f"record  {record}  [dim]commit {str(facets['hindcast_git']['commit'])[:12]}[/]")
 
 
-def audit_lines(findings: list[Finding]) -> Iterator[Text]:
-    """A line a stage with its verdict and number of links, and under it a line for each link that does not hold."""
+def audit_lines(findings: list[Finding], verbose: bool = False) -> Iterator[Text]:
+    """A line a stage with its verdict and number of links, and under it a line for each link that does not hold.
+
+    What is merely not here is one line for all, at the end; `verbose` shows each as well.
+    """
+    shown = [finding for finding in findings if verbose or not finding.is_missing]
     for stage in dict.fromkeys(finding.stage for finding in findings):
-        mine = [finding for finding in findings if finding.stage == stage]
+        mine = [finding for finding in shown if finding.stage == stage]
+        is_hidden = any(finding.is_missing for finding in findings if finding.stage == stage) and not verbose
         troubled = [finding for finding in mine if finding.verdict is not Verdict.HOLDS]
-        worst = next((verdict for verdict in (Verdict.BROKEN, Verdict.UNKNOWN) if verdict in {f.verdict for f in mine}), Verdict.HOLDS)
+        if is_hidden and not troubled:
+            continue
+        worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
         yield Text.assemble((f"{worst:12}", STYLES[worst]), stage, (f"  {len(mine)} links", "dim"))
         for finding in troubled:
             yield Text.assemble((f"  {finding.verdict}: ", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+    missing = {finding.subject for finding in findings if finding.is_missing}
+    if missing:
+        these = "path is" if len(missing) == 1 else "paths are"
+        names = "" if verbose else " ('hindcast audit --verbose' names them)"
+        mend = f"{len(missing)} {these} not in this clone: 'dvc pull' or 'dvc checkout' brings them, 'dvc repro' makes them anew{names}."
+        yield Text.assemble((f"{Verdict.UNKNOWN:12}", STYLES[Verdict.UNKNOWN]), mend)
+
+
+def audit_json(findings: list[Finding]) -> str:
+    """Every finding as an object: stage, verdict, link, detail, subject, is_missing."""
+    return json.dumps([asdict(finding) for finding in findings], indent=2)

@@ -85,8 +85,20 @@ def test_audit_and_lineage(project):
     assert graph.parents("train") == ["collect@one"]
     assert graph.children("collect@two") == []
     assert graph.find("artifacts/raw/two/1.0.0/a") == ["collect@two"]
-    with pytest.raises(HindcastError, match=r"'nosuch' is no stage.*one, train, two"):
-        graph.find("nosuch")
+    assert graph.find(str(project / "artifacts/raw/two/")) == ["collect@two"]
+    assert graph.find_one("one", down=False) == "collect@one"
+    for target, message in (
+        ("nosuch", r"'nosuch' is no stage, data set, experiment or output path\. Known: one, train, two\."),
+        ("artifacts/raw/tow", r"'artifacts/raw/tow' is no stage.* Nearest: artifacts/raw/two, artifacts/raw/one"),
+        ("artifacts/raw/two/1.0.0/nothing", r"is no stage, data set, experiment or output path\. Nearest: artifacts/raw/two"),
+        ("make.py", r"'make\.py' is no stage"),
+        ("/", r"'/' is no path inside the project"),
+        (".", r"'\.' is no path inside the project"),
+        ("../elsewhere", r"'\.\./elsewhere' is no path inside the project"),
+        ("artifacts/raw", r"'artifacts/raw' holds outputs of 2 stages\..*: collect@one, collect@two\."),
+    ):
+        with pytest.raises(HindcastError, match=message):
+            graph.find_one(target, down=False)
 
     clean = verdicts()
     assert clean[Verdict.BROKEN] == clean[Verdict.UNKNOWN] == []
@@ -97,7 +109,7 @@ def test_audit_and_lineage(project):
         before = file.read_bytes()
         file.unlink()  # DVC may have hard-linked it to its cache
         file.write_bytes(change(before))
-        found = verdicts()[Verdict.BROKEN]
+        found = verdicts()[Verdict.BROKEN] + [f"affected {link}" for link in verdicts()[Verdict.AFFECTED]]
         file.unlink()
         file.write_bytes(before)
         assert not verdicts()[Verdict.BROKEN]
@@ -106,14 +118,17 @@ def test_audit_and_lineage(project):
     def flip(data: bytes) -> bytes:
         return bytes([data[0] ^ 1]) + data[1:]
 
-    assert broken_by("artifacts/raw/one/1.0.0/z/c", flip) == ["collect@one: output artifacts/raw/one", "train: input artifacts/raw/one"]
+    assert broken_by("artifacts/raw/one/1.0.0/z/c", flip) == [
+        "collect@one: output artifacts/raw/one",
+        "affected train: input artifacts/raw/one",
+    ]
     assert broken_by("artifacts/model/1.0.0/a", flip) == ["train: output artifacts/model"]
-    assert broken_by("make.py", lambda data: data + b"\n") == ["collect@one: input make.py", "collect@two: input make.py"]
+    assert broken_by("make.py", lambda data: data + b"\n") == ["collect@one: input make.py", "affected collect@two: input make.py"]
     assert broken_by("params.yaml", lambda data: data.replace(b"2", b"3")) == [
         "collect@two: command",
         "collect@two: parameter datasets.two",
     ]
-    assert broken_by("code/a.py", flip) == ["collect@one: input code", "collect@two: input code"]
+    assert broken_by("code/a.py", flip) == ["collect@one: input code", "affected collect@two: input code"]
     assert broken_by("code/__pycache__/a.pyc", flip) == []
     assert broken_by("dvc.yaml", lambda data: data.replace(b"cp -r", b"cp -R")) == ["train: command"]
 
@@ -125,13 +140,31 @@ def test_audit_and_lineage(project):
     assert "datasets.one = 1" in result.output
     assert "train" in CliRunner().invoke(app, ["lineage", "one", "--down"]).output
 
+    assert "holds outputs of 2 stages" in str(CliRunner().invoke(app, ["lineage", "artifacts/raw"]).exception)
+
     Path("artifacts/model").rename("elsewhere")
     assert verdicts()[Verdict.UNKNOWN] == ["train: output artifacts/model"]
-    assert CliRunner().invoke(app, ["audit", "train"]).exit_code == 2
+    result = CliRunner().invoke(app, ["audit"])
+    assert result.exit_code == 2
+    assert "train" not in result.output
+    assert "1 path is not in this clone: 'dvc pull' or 'dvc checkout' brings them, 'dvc repro' makes them anew" in result.output
+    result = CliRunner().invoke(app, ["audit", "--verbose"])
+    assert "cannot tell: output artifacts/model: is not here" in result.output
+    result = CliRunner().invoke(app, ["audit", "--json"])
+    assert (result.exit_code, len(json.loads(result.output))) == (2, 10)
+    assert [entry["link"] for entry in json.loads(result.output) if entry["is_missing"]] == ["output artifacts/model"]
     assert CliRunner().invoke(app, ["audit", "two"]).exit_code == 0
 
+    Path("artifacts/raw/one/1.0.0/a").unlink()
+    result = CliRunner().invoke(app, ["audit", "train"])
+    assert result.exit_code == 1
+    assert [line.split()[:2] for line in result.output.splitlines()[:4]] == [
+        ["broken", "collect@one"], ["broken:", "output"], ["affected", "train"], ["affected:", "input"],
+    ]  # fmt: skip
+    assert "affected by collect@one: output artifacts/raw/one" in result.output
+
     Path("dvc.lock").write_text("<<<<<<< ours\n")
-    with pytest.raises(HindcastError, match="merge left its markers"):
+    with pytest.raises(HindcastError, match=r"dvc\.lock, line 1: a merge left its marker"):
         read_stages()
     Path("dvc.lock").unlink()
     assert verdicts()[Verdict.UNKNOWN] == ["collect@one: dvc.lock", "collect@two: dvc.lock", "train: dvc.lock"]
@@ -142,7 +175,10 @@ def test_a_manifest_that_names_another_content_is_found(project):
     for folder, inputs in (("artifacts/raw/one", ()), ("artifacts/model", (Input("one", "artifacts/raw/one", "digest-of-old"),))):
         Path(folder).mkdir(exist_ok=True)
         write_manifest(Path(folder), Manifest("job", "digest-of-new", {}, inputs))
-    assert "train: content of artifacts/raw/one as artifacts/model/manifest.json names it" in verdicts()[Verdict.BROKEN]
+    link = "train: content of artifacts/raw/one as artifacts/model/manifest.json names it"
+    assert link in verdicts()[Verdict.AFFECTED]  # by the manifest that was added to artifacts/raw/one
+    run("dvc", "commit", "-q", "--force")
+    assert verdicts()[Verdict.BROKEN] == [link]
 
 
 def test_exit_code_prefers_broken_over_unknown():
