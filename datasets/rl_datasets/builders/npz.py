@@ -5,7 +5,6 @@ Arrays are mapped into memory where they lie; compressed ones are unpacked to a 
 
 import ast
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.builder import FileImportBuilder, FileOptions
-from rl_datasets.importing.parts import ArrayPart, BasePart, Column, Part, array_column
+from rl_datasets.importing.parts import ArrayPart, BasePart, Column, Part, Scratch, array_column
 from rl_datasets.importing.source import require_kind
 
 
@@ -28,7 +27,7 @@ class NpzPart(BasePart):
 
     def __init__(self, path: Path, label: str) -> None:
         self._path, self._arrays = path, dict[str, np.ndarray]()
-        self._folder = tempfile.TemporaryDirectory(prefix="hindcast-")
+        self._scratch = Scratch()
         require_kind(path, "zip")
         try:
             with zipfile.ZipFile(path) as archive:
@@ -48,12 +47,12 @@ class NpzPart(BasePart):
 
     def close(self) -> None:
         self._arrays.clear()
-        self._folder.cleanup()
+        self._scratch.close()
 
     def _open(self, name: str) -> np.ndarray:
         """Maps the array into memory."""
         member = self._members[name]
-        target = Path(self._folder.name) / f"{len(self._arrays)}.npy"
+        target = self._scratch.path / f"{len(self._arrays)}.npy"
         try:
             with zipfile.ZipFile(self._path) as archive:
                 info = archive.getinfo(member)
@@ -101,13 +100,13 @@ def example(folder: Path) -> dict[str, Any]:
 def _column(archive: zipfile.ZipFile, member: str, name: str) -> Column:
     """Reads the header of an array alone."""
     with archive.open(member) as file:
-        shape, dtype = _header(file)
+        shape, dtype = read_header(file)
     if dtype == np.dtype(object) or dtype.kind == "V":
         return Column(name, "object" if dtype.kind == "O" else "structured", shape[1:], shape[0] if shape else 1)
     return array_column(name, np.broadcast_to(np.zeros((), dtype), shape))
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """Raises ValueError where the bytes are no array. No object is unpickled."""
     if np.lib.format.read_magic(file) == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(file)
@@ -120,7 +119,7 @@ def _load_array(path: Path) -> np.ndarray:
     require_kind(path, "npy")
     try:
         with path.open("rb") as file:
-            shape, dtype = _header(file)
+            shape, dtype = read_header(file)
         if dtype.hasobject:
             return np.broadcast_to(np.array(None, object), shape)  # a column that is there, and cannot be read
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)

@@ -50,6 +50,8 @@ def convert(parts: Iterable[Part], options: MappingOptions, spec: EnvSpec, repor
         ordered = part
         try:
             columns = resolve(options, part)
+            if columns.ignored:
+                report.once(f"Columns that were left out: {', '.join(columns.ignored)}.")
             episodes, ordered = find_episodes(options, columns, part)
             yield from _Converter(options, spec, columns, episodes, ordered, report).episodes(seen)
         finally:

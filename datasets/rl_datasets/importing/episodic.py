@@ -59,8 +59,8 @@ def _require_alike(episode_id: str, arrays: Arrays, first: Arrays, name: str) ->
     for key, array in arrays.items():
         if array.dtype.kind == "O":
             raise HindcastError(
-                f"{name}, episode '{episode_id}': '{key}' is an array of objects (as rows of different shapes make it), but numbers or text "
-                "of one shape are expected. Give plain arrays."
+                f"{name}, episode '{episode_id}': '{key}' is an array of objects (as rows of different shapes make it), but numbers or "
+                "text of one shape are expected. Give plain arrays."
             )
         if array.shape[1:] != first[key].shape[1:] or array.ndim != first[key].ndim:
             raise HindcastError(

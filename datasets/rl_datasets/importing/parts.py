@@ -5,6 +5,7 @@ No episode crosses from one part to another. A column has rows of its own number
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -89,6 +90,22 @@ class BasePart:
         """Nothing is open."""
 
 
+class Scratch:
+    """A temporary folder, made when its path is first asked for."""
+
+    def __init__(self) -> None:
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    @property
+    def path(self) -> Path:
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="hindcast-")
+        return Path(self._folder.name)
+
+    def close(self) -> None:
+        if self._folder is not None:
+            self._folder.cleanup()
+
+
 class ArrayPart(BasePart):
     """Arrays that lie in memory or are mapped into it. With `groups`, `lengths` gives the rows of each column in each."""
 
@@ -121,7 +138,7 @@ class OrderedPart(BasePart):
     def __init__(self, part: Part, order: np.ndarray) -> None:
         super().__init__(part.name, part.label, part.columns)
         self._part, self._order = part, order
-        self._folder = tempfile.TemporaryDirectory(prefix="hindcast-")
+        self._scratch = Scratch()
         self._ordered: dict[str, np.ndarray] = {}
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
@@ -136,7 +153,7 @@ class OrderedPart(BasePart):
 
     def close(self) -> None:
         self._ordered.clear()
-        self._folder.cleanup()
+        self._scratch.close()
 
     def _put_in_order(self, name: str) -> np.ndarray:
         target = np.empty_like(self._order)
@@ -154,7 +171,7 @@ class OrderedPart(BasePart):
         shape = (rows, *like.shape[1:])
         if like.dtype == object:
             return np.empty(shape, object)
-        return np.lib.format.open_memmap(f"{self._folder.name}/{number}.npy", "w+", like.dtype, shape)
+        return np.lib.format.open_memmap(self._scratch.path / f"{number}.npy", "w+", like.dtype, shape)
 
 
 def array_column(name: str, array: np.ndarray) -> Column:

@@ -5,6 +5,7 @@ import pickletools
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from rl_datasets.errors import HindcastError
 
@@ -21,6 +22,8 @@ _SIGNATURES = (
     (b"version https://git-lfs", "git-lfs"),
 )
 _HEAD = 4096
+_PROTOCOLS = tuple(bytes([0x80, protocol]) for protocol in (2, 3, 4, 5))
+_OLD_OPCODES = tuple(bytes([code]) for code in b"(c]}IFVS")  # with which a pickle of protocol 0 or 1 may begin
 _PICKLE_ADVICE = (
     "Reading a pickle runs code that it contains, so it is never read. Load it where you trust it, and save its arrays with "
     "numpy.savez or h5py (plain arrays, no objects)"
@@ -36,15 +39,26 @@ _PROSE = {
 def kind_of(path: Path) -> str:
     """Returns what a file is by its content: hdf5, zip, npy, parquet, arrow, gzip, bzip2, zstd, pickle, html, git-lfs, empty, or other."""
     with path.open("rb") as file:
-        head = file.read(_HEAD)
+        kind = kind_of_content(file)
+    return "pickle" if kind == "zip" and _holds_pickle(path) else kind
+
+
+def kind_of_content(file: IO[bytes]) -> str:
+    """Returns what the content of a file is, which is left at its beginning."""
+    head = file.read(_HEAD)
+    file.seek(0)
     if not head:
         return "empty"
     for signature, kind in _SIGNATURES:
         if head.startswith(signature):
-            return "pickle" if kind == "zip" and _holds_pickle(path) else kind
+            return kind
     if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
         return "html"
-    return "pickle" if _is_pickle(path, head) else "other"
+    if not _may_be_pickle(head):
+        return "other"
+    kind = "pickle" if _is_pickle(file) else "other"
+    file.seek(0)
+    return kind
 
 
 def require_kind(path: Path, *kinds: str) -> str:
@@ -53,10 +67,17 @@ def require_kind(path: Path, *kinds: str) -> str:
         kind = kind_of(path)
     except OSError as error:
         raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Mend the path or its permissions.") from error
+    refuse_kind(path, kind)
     if kind not in kinds:
-        prose = _PROSE.get(kind, f"is {'no' if kind == 'other' else f'a file of kind {kind} and no'} {' or '.join(kinds)} file")
-        raise HindcastError(f"{path} {prose}.")
+        found = "is no" if kind == "other" else f"is a file of kind {kind} and no"
+        raise HindcastError(f"{path} {found} {' or '.join(kinds)} file. Mend the path, or use the builder for what it is.")
     return kind
+
+
+def refuse_kind(path: Path, kind: str) -> None:
+    """Raises HindcastError where no builder reads files of this kind."""
+    if kind in _PROSE:
+        raise HindcastError(f"{path} {_PROSE[kind]}.")
 
 
 def source_files(path: Path, suffixes: Sequence[str], pattern: str | None = None) -> list[Path]:
@@ -96,17 +117,19 @@ def _holds_pickle(path: Path) -> bool:
         return False
 
 
-def _is_pickle(path: Path, head: bytes) -> bool:
+def _may_be_pickle(head: bytes) -> bool:
+    return head[:2] in _PROTOCOLS or head[:1] in _OLD_OPCODES
+
+
+def _is_pickle(file: IO[bytes]) -> bool:
     """Looks at the opcodes and runs none. Protocol 2 and later say what they are; an earlier one is a pickle if it is one to its end."""
-    if head[0] == 0x80 and len(head) > 1 and 2 <= head[1] <= 5:
+    if file.read(1) == b"\x80":
         return True
-    if head[:1] not in (b"(", b"c", b"]", b"}", b"I", b"F", b"V", b"S"):
-        return False
+    file.seek(0)
     try:
-        with path.open("rb") as file:
-            last, count = None, 0
-            for opcode, _, _ in pickletools.genops(file):
-                last, count = opcode.name, count + 1
-            return last == "STOP" and count > 1 and not file.read(1)
+        last, count = None, 0
+        for opcode, _, _ in pickletools.genops(file):
+            last, count = opcode.name, count + 1
+        return last == "STOP" and count > 1 and not file.read(1)
     except Exception:  # whatever a text makes the disassembler raise
         return False

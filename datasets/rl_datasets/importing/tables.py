@@ -3,7 +3,6 @@
 Parquet is read row group by row group. Text is parsed once into an Arrow file in a temporary folder, which is mapped into memory.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.importing.parts import TEXT, BasePart, Column
+from rl_datasets.importing.parts import TEXT, BasePart, Column, Scratch
 from rl_datasets.importing.source import require_kind
 from rl_datasets.importing.tabletext import parse_text
 
@@ -36,12 +35,16 @@ class TablePart(BasePart):
     """One file. A column is decoded for a run of the file's rows at a time, of which the last is kept."""
 
     def __init__(self, path: Path, label: str, types: Mapping[str, str]) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="hindcast-")
+        self._scratch = Scratch()
         self._kept: dict[str, tuple[int, Any]] = {}  # by column of the file: the run that was read last
         try:
-            self._blocks = _open(path, Path(self._folder.name), types)
+            self._blocks = _open(path, self._scratch, types)
             found = list(self._described())
+        except HindcastError:
+            self._scratch.close()
+            raise
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
+            self._scratch.close()
             raise HindcastError(
                 f"{path} cannot be read as a table: {' '.join(str(error).split())}. Mend the file, or download it again."
             ) from error
@@ -62,7 +65,7 @@ class TablePart(BasePart):
     def close(self) -> None:
         self._kept.clear()
         self._blocks.close()
-        self._folder.cleanup()
+        self._scratch.close()
 
     def _values(self, name: str, number: int) -> Any:
         root, steps = self._places[name]
@@ -170,13 +173,14 @@ def _innermost(kind: Any) -> Any:
     return kind
 
 
-def _open(path: Path, folder: Path, types: Mapping[str, str]) -> Blocks:
+def _open(path: Path, scratch: Scratch, types: Mapping[str, str]) -> Blocks:
     kind = require_kind(path, "parquet", "arrow", "gzip", "bzip2", "zstd", "other")
     if kind == "parquet":
         return _parquet(path)
     if kind != "arrow":
-        parse_text(path, folder / "table.arrow", types)
-        path = folder / "table.arrow"
+        target = scratch.path / "table.arrow"
+        parse_text(path, target, types)
+        path = target
     source = pa.memory_map(str(path))
     file = pa.ipc.open_file(source)
     lengths = [file.get_batch(number).num_rows for number in range(file.num_record_batches)]

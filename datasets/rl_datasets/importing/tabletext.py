@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -14,7 +15,7 @@ import pyarrow.ipc
 import pyarrow.json
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.importing.source import kind_of
+from rl_datasets.importing.source import kind_of, kind_of_content, refuse_kind
 
 TYPES: Mapping[str, Any] = {"text": pa.string(), "float64": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
 _PARSED_AT_ONCE = 2**24  # bytes
@@ -25,6 +26,8 @@ _MISFIT = re.compile(r"CSV column #(\d+).*conversion error to (\w+)", re.DOTALL)
 def parse_text(path: Path, target: Path, types: Mapping[str, str]) -> None:
     """Writes a text file's rows as an Arrow file. Raises HindcastError, or an ArrowException, where it is no table."""
     name = path.name.lower()
+    with opened(path) as source:
+        refuse_kind(path, kind_of_content(source))
     if kind_of(path) in ("gzip", "bzip2", "zstd"):
         name = name.rpartition(".")[0]
     if name.endswith((".csv", ".tsv", ".txt")):
@@ -95,7 +98,7 @@ def opened(path: Path) -> IO[bytes]:
     if kind == "bzip2":
         return bz2.open(path, "rb")
     if kind == "zstd":
-        return pa.CompressedInputStream(pa.OSFile(str(path), "rb"), "zstd")  # type: ignore[no-any-return]
+        return io.BytesIO(pa.CompressedInputStream(pa.OSFile(str(path), "rb"), "zstd").read())  # its stream cannot go back
     return path.open("rb")
 
 
