@@ -1,6 +1,7 @@
 """`manifest.json`: what an artifact is made of. It holds no time, host, user or commit, so equal inputs give equal bytes."""
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, write_json
 
 FILE_NAME = "manifest.json"
+OWN = "manifest_digest"  # the key of the digest of all else in it
 SHARD = ".tfrecord"  # in the name of a file of episodes, whose content is what the manifest's `digest` names
 
 
@@ -43,10 +45,11 @@ def package_versions(*names: str) -> dict[str, str]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Writes it beside the files that are there by now, with their digests."""
+    """Writes it beside the files that are there by now, with their digests and, last, its own."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / FILE_NAME and SHARD not in path.name)
     digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
-    write_json(folder / FILE_NAME, asdict(replace(manifest, files=digests)))
+    values = asdict(replace(manifest, files=digests))
+    write_json(folder / FILE_NAME, {**values, OWN: _own_digest(values)})
 
 
 def require_files(folder: Path, manifest: Manifest, *names: str) -> None:
@@ -61,6 +64,10 @@ def require_files(folder: Path, manifest: Manifest, *names: str) -> None:
             raise HindcastError(f"{path} ({path.stat().st_size:,} bytes, SHA-256 {found[:12]}) {made}: it was cut or changed since. {mend}")
 
 
+def _own_digest(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
 def _digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -69,8 +76,13 @@ def _digest(path: Path) -> str:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises HindcastError where it is missing or broken."""
-    values = read_json(folder / FILE_NAME, "job", "digest", "parameters", "inputs")
+    """Raises HindcastError where it is missing, broken, or was changed after it was made."""
+    values = read_json(folder / FILE_NAME, "job", "digest", "parameters", "inputs", OWN)
+    if values.pop(OWN) != _own_digest(values):
+        raise HindcastError(
+            f"{folder / FILE_NAME} was changed after it was made: it does not have the digest that it states. "
+            f"Restore it with 'dvc checkout --force {folder / FILE_NAME}', or rebuild it with 'dvc repro --force'."
+        )
     try:
         return Manifest(**{**values, "inputs": tuple(Input(**entry) for entry in values["inputs"])})
     except TypeError as error:

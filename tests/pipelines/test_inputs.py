@@ -97,6 +97,17 @@ def test_a_damaged_manifest_is_named_wherever_in_the_chain_it_is(project: None, 
         read_input(EVAL, "evaluate@pole_bc", params())
 
 
+@pytest.mark.parametrize(
+    ("old", "new"), [('"seed": 0', '"seed": 1'), ("digest of collect", "digest of nothing"), ('"inputs": []', '"inputs": {}')]
+)
+def test_a_manifest_that_was_edited_is_refused(project: None, old: str, new: str) -> None:
+    text = (RAW / FILE_NAME).read_text()
+    assert old in text
+    (RAW / FILE_NAME).write_text(text.replace(old, new, 1))
+    with pytest.raises(HindcastError, match=rf"{RAW}/manifest\.json was changed after it was made: .*'dvc checkout --force {RAW}/manifest"):
+        read_input(RAW, "collect@pole", params())
+
+
 def test_two_folders_that_were_swapped_are_refused(project: None) -> None:
     with pytest.raises(HindcastError, match=rf"{RAW} holds what collect@pole made, but what collect@arm makes is expected there"):
         read_input(RAW, "collect@arm", params())
