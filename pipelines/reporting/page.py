@@ -12,7 +12,7 @@ from pipelines.reporting.definitions import DEFINITIONS
 from pipelines.reporting.results import BEHAVIOUR_SPLIT, CURVE_KEYS, DatasetResult, ExperimentResult
 
 STYLE = Path(__file__).with_name("style.css")
-KINDS = {"train": "one", "validation": "two"}  # split of a curve -> its class in style.css
+KINDS = {"train": "one", "validation": "two", "environment": "one"}  # split of a curve -> its class in style.css; no metric has all three
 
 
 def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[ExperimentResult]) -> str:
@@ -140,7 +140,7 @@ def _seed_table(experiments: Sequence[ExperimentResult]) -> str:
 
 def _curves(experiments: Iterable[ExperimentResult]) -> str:
     keys = (
-        '<p class="quiet keys"><span><span class="key one"></span>train, one line a seed</span>'
+        '<p class="quiet keys"><span><span class="key one"></span>train, or episodes in the environment, one line a seed</span>'
         '<span><span class="key two"></span>validation, one line a seed</span></p>'
     )
     return _section("curves", "Learning curves", keys + "\n".join(_curve_block(experiment) for experiment in experiments))
@@ -156,7 +156,8 @@ def _curve_block(experiment: ExperimentResult) -> str:
         else ""
     )
     name = escape(experiment.name)
-    return f'<h3 id="curves-{name}">{name}</h3>{_curve_grid(experiment, shown)}{more}'
+    notes = _paragraphs(experiment.training_notes)
+    return f'<h3 id="curves-{name}">{name}</h3>{_curve_grid(experiment, shown)}{more}{notes}'
 
 
 def _curve_grid(experiment: ExperimentResult, metrics: Sequence[str]) -> str:

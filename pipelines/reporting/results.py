@@ -61,6 +61,7 @@ class ExperimentResult:
     curves: pd.DataFrame  # columns CURVE_KEYS, then one a metric
     transitions: int  # in the split that was learnt from
     notes: Sequence[str]
+    training_notes: Sequence[str]  # what was chosen, and the signs of divergence or collapse
     inputs: Sequence[Input]
 
     def summary(self) -> dict[str, Any]:
@@ -103,14 +104,15 @@ def read_experiments(params: Params) -> list[ExperimentResult]:
 def read_experiment(name: str, params: Params) -> ExperimentResult:
     entry, folder, model = params.experiments[name], paths.EVALS / name, paths.MODELS / name
     manifest = read_input(folder, f"evaluate@{name}", params, "episodes.csv", "metrics.json")
-    read_input(model, f"train@{name}", params, "curves.csv")
+    trained = read_input(model, f"train@{name}", params, "curves.csv")
     metrics = read_json(folder / "metrics.json", "return_mean", "iqm")
     episodes = read_table(folder / "episodes.csv", EVALUATION_COLUMNS)
     curves = read_table(model / "curves.csv", CURVE_KEYS)
     split = paths.SPLITS / entry.dataset / params.datasets[entry.dataset].version
     statistics = read_json(split / "stats.json", "episode_return", "transitions")
     returns = _return_matrix(episodes, entry, folder)
-    return ExperimentResult(name, entry, metrics, returns, curves, statistics["transitions"], manifest.notes, manifest.inputs)
+    notes = manifest.notes, trained.notes
+    return ExperimentResult(name, entry, metrics, returns, curves, statistics["transitions"], *notes, manifest.inputs)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
