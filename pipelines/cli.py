@@ -1,6 +1,7 @@
 """The `hindcast` command: what a person asks of a project that DVC has run."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -59,6 +60,19 @@ def audit(
     for line in () if json else audit_lines(findings, verbose):
         console.print(line, soft_wrap=True)
     raise typer.Exit(exit_code(findings))
+
+
+@app.command()
+def inspect(
+    path: Annotated[Path, typer.Argument(help="a file or folder of logged data")],
+    roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="say what a column is; repeat for more")] = None,
+    env_id: Annotated[str, typer.Option("--env", help="the environment that the data are from")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="as JSON, for programs")] = False,
+) -> None:
+    """Show what a file of logged data holds and what is odd about it, and print an entry for params.yaml that imports it."""
+    from pipelines.commands.inspect import run
+
+    run(path, roles or [], env_id, as_json, console)
 
 
 def main() -> None:

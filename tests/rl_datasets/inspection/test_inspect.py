@@ -1,0 +1,328 @@
+"""What inspect finds in small files whose oddity is known, and whether the entry that it prints imports them rightly."""
+
+import bz2
+import gzip
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from rl_datasets.errors import HindcastError
+from rl_datasets.inspection.inspect import Inspection, inspect
+
+LENGTHS = [30, 12, 25, 40, 8]
+ROWS = sum(LENGTHS)
+STOP = np.cumsum(LENGTHS)
+
+
+def kinds(found: Inspection) -> set[str]:
+    return {oddity.kind for oddity in found.oddities}
+
+
+def evidence(found: Inspection, kind: str) -> str:
+    (told,) = [oddity.evidence for oddity in found.oddities if oddity.kind == kind]
+    return told
+
+
+def last_rows() -> np.ndarray:
+    return np.isin(np.arange(ROWS), STOP - 1)
+
+
+def test_plain_data_have_nothing_odd(look, paste, walk):
+    done = last_rows()
+    done[STOP[2] - 1] = False
+    found = look({**walk(LENGTHS), "terminated": done, "truncated": last_rows() & ~done})
+    assert kinds(found) <= {"ends_without_terminal"}
+    pasted = paste(found)
+    assert pasted.counts == (5, ROWS, 4)
+    assert [e.is_terminal for e in pasted.episodes] == [True, True, False, True, True]
+    assert found.trial["transitions"] == ROWS
+
+
+def test_rewards_a_row_late_are_found_by_what_explains_them(look, paste, walk):
+    data = walk(LENGTHS)
+    reward = data["reward"].copy()
+    for start, stop in zip(STOP - LENGTHS, STOP, strict=True):
+        reward[start + 1 : stop], reward[start] = data["reward"][start : stop - 1], 0
+    arrays = {"observations": data["observation"], "actions": data["action"], "rewards": reward, "episode_terminals": last_rows()}
+    found = look({**arrays, "terminals": np.zeros(ROWS, bool)})
+    assert {"reward_late", "never_terminal"} <= kinds(found)
+    assert "first reward of 5 of 5 episodes is 0" in evidence(found, "reward_late")
+    assert "explain 100% of the variance of the next row's reward" in evidence(found, "reward_late")
+    pasted = paste(found)
+    assert pasted.counts == (5, ROWS - 5, 0)
+    for episode, start in zip(pasted.episodes, STOP - LENGTHS, strict=True):
+        np.testing.assert_array_equal(episode.reward[:-1], data["reward"][start : start + episode.length])
+
+
+def test_a_constant_reward_that_begins_with_0_is_a_row_late(look, paste, walk):
+    reward = np.ones(ROWS, np.float32)
+    reward[STOP - LENGTHS] = 0
+    data = walk(LENGTHS)
+    found = look({"obs": data["observation"], "acts": data["action"], "rews": reward, "episode_end": last_rows()})
+    assert "reward_late" in kinds(found)
+    assert all((episode.reward[:-1] == 1).all() for episode in paste(found).episodes)
+
+
+def test_rewards_in_their_place_are_left_there(look, walk):
+    data = walk(LENGTHS)
+    data["reward"][STOP - LENGTHS] = 0  # by chance
+    assert "reward_late" not in kinds(look({**data, "done": last_rows()}))
+    sparse = np.zeros(ROWS, np.float32)
+    sparse[STOP - 1] = 1
+    assert "reward_late" not in kinds(look({**data, "reward": sparse, "done": last_rows()}))
+
+
+def test_a_time_limit_that_is_marked_terminal_is_repaired(look, paste, walk):
+    lengths = [20] * 6
+    data = walk(lengths)
+    terminal = np.arange(120) % 20 == 19
+    found = look({**data, "terminal": terminal})
+    assert "6 of 6 terminal episodes have just the greatest length, 20 steps" in evidence(found, "time_limit_terminal")
+    assert paste(found).counts == (6, 120, 0)
+    some = walk([20, 20, 20, 20, 7, 11])
+    ends = np.isin(np.arange(98), np.cumsum([20, 20, 20, 20, 7, 11]) - 1)
+    found = look({**some, "terminal": ends})
+    assert "4 of 6" in evidence(found, "time_limit_terminal")
+    assert paste(found).counts == (6, 98, 2)
+
+
+def test_terminals_of_many_lengths_are_no_time_limit(look, walk):
+    assert "time_limit_terminal" not in kinds(look({**walk(LENGTHS), "terminal": last_rows()}))
+
+
+@pytest.mark.parametrize(
+    ("ends", "kind"),
+    [
+        ({"episode_lengths": LENGTHS}, "lengths"),
+        ({"ends": STOP}, "indices"),
+        ({"split_points": STOP[:-1]}, "indices"),
+        ({"end_indices": STOP - 1}, "indices"),
+        ({"episode_id": np.repeat([7, 3, 9, 1, 4], LENGTHS)}, "ids"),
+        ({"unnamed": np.repeat([7, 3, 9, 1, 4], LENGTHS)}, "ids"),
+    ],
+)
+def test_without_an_end_flag_something_else_tells_the_ends(look, paste, ends, kind, walk):
+    found = look({**walk(LENGTHS), **ends})
+    assert "no_end_flag" in kinds(found)
+    pasted = paste(found)
+    assert pasted.options["ends"]["kind"] == kind
+    assert [episode.length for episode in pasted.episodes] == LENGTHS
+
+
+def test_ends_of_equal_length_show_as_jumps(look, paste):
+    rng = np.random.default_rng(0)
+    smooth = np.concatenate([np.cumsum(rng.normal(size=(25, 3)), axis=0) + 500 * rng.normal(size=3) for _ in range(4)])
+    found = look({"obs": smooth.astype(np.float32), "actions": rng.uniform(-1, 1, (100, 2)), "rewards": np.arange(100.0)})
+    assert paste(found).options["ends"] == {"kind": "fixed", "length": 25}
+    assert "no_end_flag" in kinds(found)
+
+
+def test_starts_that_are_flagged(look, paste, walk):
+    data = walk(LENGTHS)
+    del data["next_observation"]
+    found = look({**data, "episode_starts": np.isin(np.arange(ROWS), STOP - LENGTHS)})
+    assert {"starts_flagged", "no_next_observation"} <= kinds(found)
+    assert "set on 5 first rows" in evidence(found, "starts_flagged")
+    assert paste(found).counts == (5, ROWS - 5, 0)
+
+
+def test_one_observation_more_an_episode(look, paste, walk):
+    data = walk(LENGTHS)
+    pieces = [
+        np.concatenate([data["observation"][start:stop], data["next_observation"][stop - 1 : stop]])
+        for start, stop in zip(STOP - LENGTHS, STOP, strict=True)
+    ]
+    arrays = {"obs": np.concatenate(pieces), "acts": data["action"], "rews": data["reward"], "indices": STOP[:-1]}
+    found = look({**arrays, "terminal": [True, False, True, True, False]})
+    assert f"{ROWS + 5} observations and {ROWS} actions: 5 more" in evidence(found, "extra_observation")
+    pasted = paste(found)
+    assert pasted.counts == (5, ROWS, 3)
+    np.testing.assert_array_equal(pasted.episodes[3].observation, pieces[3])
+
+
+def test_unflagged_breaks_are_ends(look, paste, walk):
+    flagged = last_rows()
+    flagged[STOP[1] - 1] = False
+    found = look({**walk(LENGTHS), "terminal": flagged})
+    assert "on 1 rows, the first is row 41" in evidence(found, "breaks")
+    assert paste(found).counts == (5, ROWS, 4)
+
+
+def test_without_any_other_sign_breaks_tell_the_ends(look, paste, walk):
+    found = look(walk(LENGTHS))
+    assert f"differ on 4 of {ROWS} rows" in evidence(found, "breaks")
+    assert paste(found).counts == (5, ROWS, 0)
+
+
+def test_a_small_difference_is_a_tolerance(look, paste, walk):
+    data = walk(LENGTHS)
+    data["next_observation"] = data["next_observation"] + np.float32(1e-6)
+    found = look({**data, "terminal": last_rows()})
+    assert "by " in evidence(found, "breaks")
+    assert paste(found).counts == (5, ROWS, 5)
+
+
+def test_types_ranges_and_repeats(look, paste, walk):
+    data = {name: np.concatenate([values, values]) for name, values in walk(LENGTHS).items()}
+    data["action"] = 3 * data["action"].astype(np.float64)
+    data["observation"] = np.concatenate([data["observation"], np.full((2 * ROWS, 1), 5, np.float32)], axis=1)
+    del data["next_observation"]
+    found = look({**data, "done": np.tile(last_rows(), 2), "site": np.full(2 * ROWS, 4)})
+    assert f"{ROWS} of {2 * ROWS} rows (50.0%)" in evidence(found, "repeated_rows")
+    outside = int((np.abs(data["action"]) > 1).sum())
+    assert f"{outside} of {2 * ROWS} rows ({outside / 2 / ROWS:.0%}) have an action outside [-1, 1]" in evidence(found, "actions_outside")
+    assert evidence(found, "float64").startswith("action: float64")
+    constant = [oddity.evidence for oddity in found.oddities if oddity.kind == "constant"]
+    assert "site (4)" in constant[0]
+    assert "observation (1 of 3)" in constant[1]
+    pasted = paste(found)
+    low, high = pasted.spec.action.bounds()
+    assert (low[0], high[0]) == (np.float32(data["action"].min()), np.float32(data["action"].max()))
+
+
+def test_pickled_objects_are_told_and_never_opened(look, paste, tmp_path, walk):
+    class Bomb:
+        def __reduce__(self):
+            return (Path.touch, (tmp_path / "opened",))
+
+    found = look({**walk(LENGTHS), "terminal": last_rows(), "infos": np.array([Bomb()] * ROWS, object)})
+    assert "infos: pickled objects" in evidence(found, "pickled")
+    assert paste(found).counts == (5, ROWS, 5)
+    assert not (tmp_path / "opened").exists()
+
+
+def frame(walk, seed: int = 0) -> pd.DataFrame:
+    """Rows of a table with a feature map, one-hot actions, ids of text and columns that say more."""
+    data, rng = walk(LENGTHS), np.random.default_rng(seed)
+    act = rng.integers(0, 3, ROWS)
+    columns = {f"state_features.{i}": data["observation"][:, i] for i in range(2)}
+    columns |= {f"next_state_features.{i}": data["next_observation"][:, i] for i in range(2)}
+    columns |= {f"action.{i}": np.where(act == i, 1.0, np.nan) for i in range(3)}
+    ids = {"mdp_id": np.repeat(list("qzbka"), LENGTHS), "sequence_number": np.concatenate([np.arange(n) for n in LENGTHS])}
+    return pd.DataFrame({**ids, **columns, "reward": data["reward"], "propensity": 0.5}).sample(frac=1, random_state=seed)
+
+
+def as_lines(table: pd.DataFrame) -> bytes:
+    """JSON lines with nested maps, as some loggers write them."""
+    lines = []
+    for row in table.to_dict("records"):
+        nested: dict[str, object] = {}
+        for name, value in row.items():
+            outer, dot, inner = str(name).partition(".")
+            if not dot:
+                nested[outer] = value
+            elif value == value:
+                nested.setdefault(outer, {})[inner] = value  # type: ignore[index]
+        lines.append(json.dumps(nested))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def check_table(found: Inspection, paste) -> None:
+    assert {"random_order", "one_hot", "text_ids", "propensities", "no_end_flag"} <= kinds(found)
+    assert "The 5 ids of 'mdp_id' change" in evidence(found, "random_order")
+    pasted = paste(found)
+    assert pasted.counts == (5, ROWS, 0)
+    assert sorted(e.episode_id for e in pasted.episodes) == list("abkqz")
+    assert pasted.spec.action.num_values == 3
+    lengths = {e.episode_id: e.length for e in pasted.episodes}
+    assert [lengths[name] for name in "qzbka"] == LENGTHS
+
+
+@pytest.mark.parametrize("suffix", ["json", "jsonl.gz", "json.bz2", "ndjson.zst"])
+def test_json_lines_of_every_compression(paste, suffix, walk):
+    path, text = Path(f"logged.{suffix}"), as_lines(frame(walk))
+    pack = {"gz": gzip.compress, "bz2": bz2.compress, "zst": lambda raw: pa.compress(raw, "zstd", asbytes=True)}
+    path.write_bytes(pack.get(suffix.rpartition(".")[2], bytes)(text))
+    check_table(inspect(path), paste)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather"])
+def test_tables_of_every_kind(paste, suffix, walk):
+    path = Path(f"logged.{suffix}")
+    write = {"parquet": frame(walk).to_parquet, "feather": frame(walk).reset_index(drop=True).to_feather}
+    if suffix in write:
+        write[suffix](path)
+    else:
+        frame(walk).to_csv(path, index=False)
+    check_table(inspect(path), paste)
+
+
+def test_demonstrations_in_groups(paste, walk):
+    data = walk(LENGTHS)
+    with h5py.File("demos.hdf5", "w") as file:
+        for number, (start, stop) in enumerate(zip(STOP - LENGTHS, STOP, strict=True)):
+            group = file.create_group(f"data/demo_{number}")
+            group["obs/pose"], group["next_obs/pose"] = data["observation"][start:stop], data["next_observation"][start:stop]
+            group["actions"], group["rewards"] = data["action"][start:stop], data["reward"][start:stop]
+            group["dones"] = (np.arange(stop - start) >= stop - start - 2).astype(np.int64)
+    pasted = paste(inspect(Path("demos.hdf5")))
+    assert pasted.counts == (5, ROWS, 5)
+    assert pasted.options["groups"] == "data/*"
+
+
+def test_a_table_that_names_nothing_needs_two_words(paste, walk):
+    data = walk(LENGTHS)
+    table = {"trip": np.repeat(list("abcde"), LENGTHS), "speed": data["observation"][:, 0], "grade": data["observation"][:, 1]}
+    pd.DataFrame({**table, "throttle": data["action"][:, 0], "fuel": data["reward"]}).to_csv("trips.csv", index=False)
+    found = inspect(Path("trips.csv"))
+    assert found.fault == "No column was recognised as observation and action and reward. Say which: --as observation=COLUMN."
+    assert 'action: "???"  # not recognised: name the columns, or run again with --as action=COLUMN' in found.entry
+    found = inspect(Path("trips.csv"), {"action": ["throttle"], "reward": ["fuel"]})
+    assert "observation: [speed, grade]  # guessed: a number with no other role" in found.entry
+    assert paste(found).counts == (5, ROWS - 5, 0)
+
+
+def test_actions_that_are_words_and_a_cost(paste, walk):
+    data = walk(LENGTHS)
+    table = {
+        "patient": np.repeat(np.arange(5), LENGTHS),
+        "state": data["observation"][:, 0],
+        "treatment": np.resize(["drug", "none"], ROWS),
+    }
+    pd.DataFrame({**table, "cost": -data["reward"], "policy": "doctor"}).to_csv("ward.csv", index=False)
+    pasted = paste(inspect(Path("ward.csv")))
+    assert pasted.spec.action.num_values == 2
+    np.testing.assert_allclose(pasted.episodes[0].reward[:-1], data["reward"][: LENGTHS[0] - 1], rtol=1e-6)
+
+
+def test_a_huge_file_is_looked_at_in_part(look, tmp_path, walk):
+    data = walk([50] * 40)
+    np.savez(tmp_path / "log.npz", **data, episode_lengths=[50] * 40)
+    found = inspect(tmp_path / "log.npz", head_bytes=20_000)
+    assert (found.total_rows, found.is_whole) == (2000, False)
+    assert found.rows % 50 == 0
+    assert 0 < found.rows < 2000
+    assert found.trial["episodes"] == found.rows // 50
+    pd.DataFrame({"episode": np.repeat(np.arange(40), 50), "obs": data["observation"][:, 0], "action": data["action"][:, 0],
+                  "reward": data["reward"]}).to_csv(tmp_path / "log.csv", index=False)  # fmt: skip
+    found = inspect(tmp_path / "log.csv", head_bytes=20_000)
+    assert not found.is_whole
+    assert 0 < found.rows < 2000
+    np.savez_compressed(tmp_path / "packed.npz", **data, done=np.arange(2000) % 50 == 49)
+    found = inspect(tmp_path / "packed.npz", head_bytes=4_000)
+    assert not found.is_whole
+    assert 0 < found.rows < 2000
+
+
+def test_what_cannot_be_imported_is_one_line(tmp_path, walk):
+    page = tmp_path / "page.hdf5"
+    page.write_text("<!doctype html><html></html>")
+    with pytest.raises(HindcastError, match="is a web page"):
+        inspect(page)
+    with pytest.raises(HindcastError, match="does not exist"):
+        inspect(tmp_path / "none.npz")
+    np.savez(tmp_path / "a.npz", **walk(LENGTHS))
+    with pytest.raises(HindcastError, match="There is no role 'acton'"):
+        inspect(tmp_path / "a.npz", {"acton": ["action"]})
+
+
+def test_the_report_is_plain_json(look, walk):
+    told = json.loads(json.dumps(look({**walk(LENGTHS), "terminal": last_rows()}).to_json(), allow_nan=False))
+    assert told["columns"][0] == {"name": "observation", "dtype": "float32", "shape": [2], "rows": ROWS,
+                                  "range": told["columns"][0]["range"], "role": "observation"}  # fmt: skip
+    assert told["trial"]["terminals"] == 5
