@@ -18,16 +18,19 @@ LOG_2 = math.log(2.0)
 EDGE = 1e-5  # a squashed action this near its bound has no finite log-density in float32
 
 
-def require_learnable(spec: EnvSpec, learner: str, bounded: bool = False) -> None:
-    """Raises HindcastError unless the action is one category or a float array (with finite bounds, if `bounded`)."""
+def require_learnable(spec: EnvSpec, learner: str, bounded: bool = False, discrete: bool = True) -> None:
+    """Raises HindcastError unless the action is one category (if `discrete`) or a float array (with finite bounds, if `bounded`)."""
     action = spec.action
     found = f"Environment '{spec.env_id}': the action is {action.dtype}{list(action.shape)}"
+    if action.is_discrete and not discrete:
+        raise HindcastError(f"{found} of {action.num_values} values, but {learner} learns continuous actions. Use iql, cql, awac or bc.")
     if not action.is_discrete and not np.issubdtype(np.dtype(action.dtype), np.floating):
-        raise HindcastError(f"{found}, but {learner} learns a Discrete or a float Box action. Wrap the environment so that it takes one.")
+        kinds = "a Discrete or a float Box action" if discrete else "a float Box action"
+        raise HindcastError(f"{found}, but {learner} learns {kinds}. Wrap the environment so that it takes one.")
     if bounded and not action.is_discrete and not action.is_bounded:
         raise HindcastError(
-            f"{found} with an infinite bound, but {learner} draws actions uniformly between the bounds. "
-            f"Give finite bounds in the builder's spec(), or use iql or bc."
+            f"{found} with an infinite bound, but {learner} chooses actions between bounds. "
+            f"Give finite bounds in the builder's spec(), or use iql, awac or bc."
         )
 
 

@@ -53,6 +53,7 @@ class Critics:
     """An ensemble of critics as one module with stacked parameters: leaves [critics, ...], one row a critic."""
 
     network: nn.Module
+    apart: nn.Module  # the same, each critic with an action of its own
     spec: EnvSpec
     mapped: bool  # whether further axes of an action are mapped over; the built-in critics take them as they come
 
@@ -68,6 +69,11 @@ class Critics:
         for _ in range(axes if self.mapped else 0):
             apply = jax.vmap(apply, in_axes=(None, None, 0), out_axes=1)
         return apply(params, observation, action)
+
+    def of_own_actions(self, params: Tree, observation: Tree, action: Array) -> Array:
+        """q_i(s, a_i) [critics, B] of an encoded action for each critic, [critics, B, A]."""
+        q: Array = self.apart.apply(params, observation, action)  # type: ignore[assignment]
+        return q
 
     def _apply(self, *inputs: Any) -> Array:
         q: Array = self.network.apply(*inputs)  # type: ignore[assignment]
@@ -89,11 +95,13 @@ def make_critics(params: Any, spec: EnvSpec) -> Critics:
     if custom is None:
         style = style_of(params, "critic", params.layer_norm)
         built_in = (leaf_encoders(params, spec), style, num_actions, params.advantage_hidden_sizes)
-        return Critics(_stacked(Critic, params.num_critics)(*built_in), spec, mapped=False)
+        together, apart = (_stacked(params.num_critics, in_axes)(*built_in) for in_axes in (None, (None, 0)))
+        return Critics(together, apart, spec, mapped=False)
     observation, action = batch_of(spec.observation, 2), encode_action(batch_of(spec.action, 2), spec.action)
     inputs, expected = ((observation, action), (2,)) if num_actions is None else ((observation,), (2, num_actions))
     check_output(custom, inputs, (expected,), "networks.critic")
-    return Critics(Ensemble(custom, params.num_critics), spec, mapped=True)
+    together, apart = (Ensemble(custom, params.num_critics, in_axes) for in_axes in (None, (None, 0)))
+    return Critics(together, apart, spec, mapped=True)
 
 
 class Ensemble(nn.Module):
@@ -101,19 +109,20 @@ class Ensemble(nn.Module):
 
     critic: nn.Module
     size: int
+    in_axes: tuple[None, int] | None = None  # (None, 0): of an action for each critic
 
     @nn.compact
     def __call__(self, *inputs: Any) -> Array:
         def call(critic: nn.Module, *inputs: Any) -> Array:
             return critic(*inputs)  # type: ignore[no-any-return]
 
-        stacked = nn.vmap(call, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, out_axes=0, axis_size=self.size)
-        q: Array = stacked(self.critic, *inputs)
+        q: Array = _stacked(self.size, self.in_axes, call)(self.critic, *inputs)
         return q
 
 
-def _stacked(critic: type[nn.Module], size: int) -> Any:
-    return nn.vmap(critic, variable_axes={"params": 0}, split_rngs={"params": True}, in_axes=None, out_axes=0, axis_size=size)
+def _stacked(size: int, in_axes: tuple[None, int] | None, critic: Any = Critic) -> Any:
+    options: dict[str, Any] = {"variable_axes": {"params": 0}, "split_rngs": {"params": True}, "in_axes": in_axes, "out_axes": 0}
+    return nn.vmap(critic, axis_size=size, **options)
 
 
 def _custom(params: LearnerParams, spec: EnvSpec, name: str) -> nn.Module | None:

@@ -1,5 +1,7 @@
 """What the learners share around their losses: optimisers with schedules, targets and averages, and the check of a batch's shapes."""
 
+import functools
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +27,11 @@ def make_optimizers(params: LearnerParams, updates: int) -> dict[str, optax.Grad
 def make_optimizer(params: LearnerParams, rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
     adam = optax.adamw(rate, weight_decay=params.weight_decay)
     return adam if params.max_grad_norm is None else optax.chain(optax.clip_by_global_norm(params.max_grad_norm), adam)
+
+
+def make_scalar_optimizer(params: LearnerParams, rate: optax.ScalarOrSchedule) -> optax.GradientTransformation:
+    """Of a number that is learnt, such as a temperature: it is no weight, so it does not decay."""
+    return make_optimizer(params.model_copy(update={"weight_decay": 0.0}), rate)
 
 
 def learning_rate(params: LearnerParams, network: str, updates: int) -> optax.ScalarOrSchedule:
@@ -66,6 +73,12 @@ def start_average(policy: Tree, ema_decay: float | None) -> Tree:
 def move_average(average: Tree, policy: Tree, ema_decay: float | None) -> Tree:
     """After each update: average <- ema_decay * average + (1 - ema_decay) * policy, of the weights after that update."""
     return average if ema_decay is None else move_target(average, policy, 1 - ema_decay)
+
+
+def with_total(metrics: dict[str, Array]) -> dict[str, Array]:
+    """The metrics and `loss`, the sum of the losses of the networks among them."""
+    losses = [metrics[name] for name in ("value_loss", "policy_loss", "critic_loss") if name in metrics]
+    return {"loss": functools.reduce(operator.add, losses), **metrics}
 
 
 def mean_and_std(name: str, values: Array) -> dict[str, Array]:

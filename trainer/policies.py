@@ -63,6 +63,13 @@ class Stochastic(Policy):
     """A policy with a density."""
 
     @abstractmethod
+    def draw(self, output: Any, key: Array) -> Array:
+        """An encoded action, drawn."""
+
+    def sample(self, output: Any, key: Array) -> Array:
+        return decode_action(self.draw(output, key), self.spec)
+
+    @abstractmethod
     def log_prob(self, output: Any, action: Array) -> Array:
         """[B], of an encoded action."""
 
@@ -76,8 +83,8 @@ class Categorical(Stochastic):
     def mode(self, output: Array) -> Array:
         return decode_action(jnp.argmax(output, axis=-1), self.spec)
 
-    def sample(self, output: Array, key: Array) -> Array:
-        return decode_action(jax.random.categorical(key, output), self.spec)
+    def draw(self, output: Array, key: Array) -> Array:
+        return jax.random.categorical(key, output)
 
     def spread(self, output: Array) -> dict[str, Array]:
         log_prob = jax.nn.log_softmax(output)
@@ -105,9 +112,10 @@ class Gaussian(Stochastic):
     def mode(self, output: tuple[Array, Array]) -> Array:
         return decode_action(output[0], self.spec)
 
-    def sample(self, output: tuple[Array, Array], key: Array) -> Array:
+    def draw(self, output: tuple[Array, Array], key: Array) -> Array:
         mean, log_std = output
-        return decode_action(mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, mean.dtype), self.spec)
+        action = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape, mean.dtype)
+        return jnp.clip(action, -1, 1) if self.spec.is_bounded else action
 
     def spread(self, output: tuple[Array, Array]) -> dict[str, Array]:
         log_std = output[1]
@@ -131,8 +139,8 @@ class SquashedGaussian(Stochastic):
     def mode(self, output: tuple[Array, Array]) -> Array:
         return decode_action(jnp.tanh(output[0]), self.spec)
 
-    def sample(self, output: tuple[Array, Array], key: Array) -> Array:
-        return decode_action(sample_squashed(key, *output)[0], self.spec)
+    def draw(self, output: tuple[Array, Array], key: Array) -> Array:
+        return sample_squashed(key, *output)[0]
 
     def spread(self, output: tuple[Array, Array]) -> dict[str, Array]:
         """The deviation alone: the entropy of the squashed density has no closed form."""

@@ -47,13 +47,14 @@ from trainer.actions import (
 )
 from trainer.construction import Critics, PolicyLearner, example, make_critics
 from trainer.encoders import default_float
+from trainer.equations import soft_policy_loss, td_loss, td_target, temperature_loss
 from trainer.learner import CriticParams, LearnerParams, Metrics, SquashedGaussianParams
 from trainer.optimization import (
     check_batch,
     descend,
     learning_rate,
-    make_optimizer,
     make_optimizers,
+    make_scalar_optimizer,
     mean_and_std,
     move_average,
     move_target,
@@ -98,29 +99,9 @@ class State(NamedTuple):
     average: Tree  # of what the learner acts by, with ema_decay: the policy, or the critics for discrete actions
 
 
-def td_loss(q: Array, target: Array) -> Array:
-    """The sum over the critics of [ (q_i(s, a) - target)^2 ], q [critics, B], target [B]."""
-    return jnp.sum(jnp.mean((q - jnp.expand_dims(target, 0)) ** 2, axis=-1))
-
-
-def td_target(reward: Array, discount: Array, next_v: Array, gamma: float) -> Array:
-    """r + gamma d v(s'), all [B]."""
-    return stop_gradient(reward + gamma * discount * next_v)
-
-
 def soft_maximum(q_set: Array, temperature: float) -> Array:
     """temperature * logsumexp(q / temperature) over the set of actions: [critics, C, B] -> [critics, B]."""
     return temperature * jax.nn.logsumexp(q_set / temperature, axis=1)
-
-
-def policy_loss(log_prob: Array, q: Array, alpha: Array) -> Array:
-    """[ alpha log pi(a_pi|s) - min_i q_i(s, a_pi) ], all [B]."""
-    return jnp.mean(stop_gradient(alpha) * log_prob - q)
-
-
-def alpha_loss(log_alpha: Array, log_prob: Array, target_entropy: float) -> Array:
-    """SAC's rule: alpha grows while the policy's entropy is below its target."""
-    return -log_alpha * stop_gradient(jnp.mean(log_prob) + target_entropy)
 
 
 @dataclass(frozen=True)
@@ -162,10 +143,9 @@ class Learner(PolicyLearner):
 
     @cached_property
     def _optimizers(self) -> dict[str, optax.GradientTransformation]:
-        """alpha follows the policy's learning rate; alpha' has the critic's, which never decays. Neither is a weight that decays."""
+        """alpha follows the policy's learning rate; alpha' has the critic's, which never decays."""
         rates = {"log_alpha": "policy", "log_alpha_prime": "log_alpha_prime"}
-        params = self.params.model_copy(update={"weight_decay": 0.0})
-        scalars = {name: make_optimizer(params, learning_rate(params, rate, self.updates)) for name, rate in rates.items()}
+        scalars = {name: make_scalar_optimizer(self.params, learning_rate(self.params, r, self.updates)) for name, r in rates.items()}
         return {**make_optimizers(self.params, self.updates), **scalars}
 
     def init(self, key: Array) -> State:
@@ -260,18 +240,18 @@ class Learner(PolicyLearner):
         alpha = jnp.exp(params["log_alpha"])
         action, log_prob = sample_squashed(key, *output)
         q = self._min_q(stop_gradient(params["critic"]), batch.observation, action)
-        loss = policy_loss(log_prob, q, alpha)
+        loss = soft_policy_loss(log_prob, q, alpha)
         metrics = {"entropy": -jnp.mean(log_prob), "log_std": jnp.mean(output[1]), "alpha": alpha}
         if self.params.bc_warmup:
             data = self._action(batch)
-            cloning = policy_loss(log_prob, squashed_log_prob(*output, unsquash(data)), alpha)
+            cloning = soft_policy_loss(log_prob, squashed_log_prob(*output, unsquash(data)), alpha)
             loss = jnp.where(step < self.params.bc_warmup, cloning, loss)
             metrics["clipped_action_share"] = jnp.mean(jnp.abs(data) > 1 - EDGE)
-        temperature_loss = (
-            alpha_loss(params["log_alpha"], log_prob, self.target_entropy) if self.params.learn_alpha else jnp.zeros_like(loss)
+        entropy_loss = (
+            temperature_loss(params["log_alpha"], log_prob, self.target_entropy) if self.params.learn_alpha else jnp.zeros_like(loss)
         )
-        metrics |= {"policy_loss": loss, "alpha_loss": temperature_loss}
-        return loss + temperature_loss, stop_gradient(q), metrics
+        metrics |= {"policy_loss": loss, "alpha_loss": entropy_loss}
+        return loss + entropy_loss, stop_gradient(q), metrics
 
     def _next_v(self, target: Tree, log_alpha: Array, next_output: Output, next_observation: Tree, key: Array) -> Array:
         """The value of s' in the critic's target, [B]."""

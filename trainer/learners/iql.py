@@ -32,8 +32,9 @@ from pydantic import Field
 from rl_datasets.schema import Transition, Tree
 from trainer.actions import encode_action, require_continuous, require_discrete, require_learnable, take
 from trainer.construction import Critics, PolicyLearner, Values, example, make_critics, make_value
+from trainer.equations import advantage_weight, td_target, weighted_cloning_loss
 from trainer.learner import CriticParams, GaussianParams, LearnerParams, Metrics
-from trainer.optimization import check_batch, descend, mean_and_std, move_average, move_target, start_average
+from trainer.optimization import check_batch, descend, mean_and_std, move_average, move_target, start_average, with_total
 from trainer.policies import Stochastic, make_policy
 
 
@@ -72,34 +73,14 @@ def value_loss(v: Array, target_q: Array, expectile: float) -> Array:
     return jnp.mean(expectile_loss(jnp.min(target_q, axis=0) - v, expectile))
 
 
-def critic_target(reward: Array, discount: Array, next_v: Array, gamma: float) -> Array:
-    """r + gamma d v(s'), all [B]."""
-    return jax.lax.stop_gradient(reward + gamma * discount * next_v)
-
-
 def critic_losses(q: Array, target: Array) -> Array:
     """[ (q_i(s, a) - target)^2 ] of each critic, [critics]; q [critics, B], target [B]."""
     return jnp.mean((q - jnp.expand_dims(target, 0)) ** 2, axis=-1)
 
 
-def policy_weight(advantage: Array, temperature: float, max_weight: float) -> Array:
-    """min(exp(beta * advantage), max_weight), [B] (eq. 7)."""
-    return jnp.minimum(jnp.exp(temperature * advantage), max_weight)
-
-
-def policy_loss(log_prob: Array, weight: Array) -> Array:
-    """- [ weight * log pi(a|s) ], both [B]."""
-    return -jnp.mean(jax.lax.stop_gradient(weight) * log_prob)
-
-
 def policy_squared_error(mean: Array, action: Array, weight: Array) -> Array:
     """[ weight * |mean - a|^2 ], mean and action [B, A], weight [B]."""
     return jnp.mean(jax.lax.stop_gradient(weight) * jnp.sum((mean - action) ** 2, axis=-1))
-
-
-def with_total(metrics: Metrics) -> Metrics:
-    """The metrics and `loss`, the sum of the three losses."""
-    return {"loss": metrics["value_loss"] + metrics["policy_loss"] + metrics["critic_loss"], **metrics}
 
 
 @dataclass(frozen=True)
@@ -179,7 +160,7 @@ class Learner(PolicyLearner):
 
     def _critic_loss(self, critic: Tree, value: Tree, batch: Transition) -> tuple[Array, Metrics]:
         next_v = self._value(value, batch.next_observation)
-        target = critic_target(batch.reward, batch.discount, next_v, self.params.gamma)
+        target = td_target(batch.reward, batch.discount, next_v, self.params.gamma)
         q = self._q(critic, batch)
         losses = critic_losses(q, target)
         loss = jnp.sum(losses) if self.params.critic_loss == "sum" else jnp.mean(losses)
@@ -189,11 +170,13 @@ class Learner(PolicyLearner):
         p = self.params
         v = self._value(value, batch.observation)
         advantage = jnp.min(self._q(critic, batch), axis=0) - v
-        weight = policy_weight(advantage, p.temperature, p.max_weight)
+        weight = advantage_weight(advantage, p.temperature, p.max_weight)
         output = self._policy.output(policy, batch.observation, dropout_key)
         action = self._action(batch)
         log_prob = self._policy.log_prob(output, action)
-        loss = policy_squared_error(output[0], action, weight) if p.policy_loss == "squared_error" else policy_loss(log_prob, weight)
+        loss = (
+            policy_squared_error(output[0], action, weight) if p.policy_loss == "squared_error" else weighted_cloning_loss(log_prob, weight)
+        )
         metrics = {"policy_loss": loss, "clipped_weight_share": jnp.mean(weight >= p.max_weight), "log_prob": jnp.mean(log_prob)}
         return loss, {**metrics, **mean_and_std("advantage", advantage), **self._policy.spread(output)}
 
