@@ -66,3 +66,32 @@ CQL = {
     ),
 }
 CQL_EDGE = Case("continuous", {**N, "bc_warmup": 3}, edge=True)  # float32 has no digits to spare where tanh ends
+TD3_BC = {
+    "default": Case("continuous", own_weights=True),
+    "joint": Case(
+        "continuous",
+        {"order": "joint", "policy_every": 1, "alpha": 1.0, "noise_clip": 0.1, "num_critics": 3, "layer_norm": True, "ema_decay": 0.9},
+    ),
+    "options": Case(
+        "continuous", {"decay": ("policy", "critic"), "weight_decay": 0.1, "max_grad_norm": 0.3, "action_clip": 0.5, "tau": 0.1}
+    ),
+}
+AWAC = {
+    "default": Case("continuous", {"log_std_range": (-6.0, 0.5)}, own_weights=True),  # away from the default's kink at the weights' start
+    "exponential": Case(
+        "continuous",
+        {"weights": "exponential", "max_weight": 1.5, "n_actions": 3, "order": "joint", "squash_mean": False, "temperature": 0.5},
+    ),
+    "options": Case("continuous", {"dropout": 0.4, "state_dependent_std": True, "weight_decay": 0.1, "num_critics": 1, "ema_decay": 0.9}),
+    "unbounded": Case("unbounded", {"log_std_range": (-0.2, 0.1), "layer_norm": True, "n_actions": 2}),
+    "discrete": Case("discrete", {"advantage_hidden_sizes": (3,), "dropout": 0.3, "decay": ("policy",)}),
+}
+EDAC = {
+    "default": Case("continuous", {"num_critics": 4}, own_weights=True),
+    "sac-n": Case("continuous", {"num_critics": 3, "eta": 0.0, "learn_alpha": False, "layer_norm": True, "weight_decay": 0.1}),
+    "options": Case(
+        "continuous",
+        {"num_critics": 3, "eta": 5.0, "backup_entropy": False, "target_entropy": -0.7, "decay": ("policy",), "ema_decay": 0.9},
+    ),
+    "one-critic": Case("continuous", {"num_critics": 1, "eta": 0.0, "log_std_affine": (1.0, -1.0), "max_grad_norm": 0.5}),
+}

@@ -88,7 +88,9 @@ def layout(params: dict[str, Any]) -> dict[str, Any]:
 
 def followers(learner: Any, state: Any) -> tuple[Any, Any]:
     """The target critics and the average of the network that the learner acts by; None where there is none."""
-    target = ensemble_from_flax(state.target) if hasattr(state, "target") else None
+    target = getattr(state, "target", None)
+    if target is not None:
+        target = ensemble_from_flax(target) if "params" in target else layout(target)
     if learner.params.ema_decay is None:
         return target, None
     acts_by_critics = "policy" not in state.params

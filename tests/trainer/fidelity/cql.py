@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from rl_datasets.schema import Transition
-from tests.trainer.fidelity import densities, policies, tape
+from tests.trainer.fidelity import densities, tape
 from tests.trainer.fidelity.networks import Network, values
-from tests.trainer.fidelity.optimizer import Adam
 from tests.trainer.fidelity.recording import Draws
 from tests.trainer.fidelity.reference import Metrics, Reference, spread
+from tests.trainer.fidelity.sac import SoftActor
 from tests.trainer.fidelity.tape import Var
 
 
@@ -18,12 +18,6 @@ class CQL(Reference):
     """What both kinds of action share: the critic's loss from the values of the data and of the set of other actions."""
 
     default_weight: float
-
-    def optimizer(self, network: str) -> Adam:
-        """alpha has the policy's rate, alpha' the critics'; no weights, they do not decay as weights do."""
-        if network == "log_alpha":
-            return super().optimizer("policy")._replace(weight_decay=0.0)
-        return super().optimizer(network)._replace(weight_decay=0.0) if network == "log_alpha_prime" else super().optimizer(network)
 
     def data_q(self, critics: list[Network], batch: Transition) -> Var:
         return self.q(critics, batch.observation, self.data_action(batch))
@@ -121,16 +115,10 @@ class DiscreteCQL(CQL):
         return {**metrics, **norms}
 
 
-class ContinuousCQL(CQL):
+class ContinuousCQL(CQL, SoftActor):
     """On soft actor-critic (Haarnoja et al. 2018)."""
 
     default_weight = 5.0
-
-    def policy(self, policy: Network, observation: np.ndarray) -> policies.Gaussian:
-        return policies.squashed_gaussian(policy, self.style("policy"), self.p, observation)
-
-    def draw(self, policy: Network, observation: np.ndarray, noise: np.ndarray) -> tuple[Var, Var]:
-        return densities.squashed_sample(*self.policy(policy, observation), noise)
 
     def target_values(self, batch: Transition, noise: np.ndarray) -> np.ndarray:
         """r + gamma d v(s'): of one drawn action min_i q_target_i, of several the largest; less alpha log pi with `backup_entropy`."""
@@ -157,19 +145,12 @@ class ContinuousCQL(CQL):
         return tape.concatenate(taken, 1)
 
     def policy_loss(self, policy: Network, batch: Transition, noise: np.ndarray) -> Var:
-        """The mean of alpha log pi(a_pi|s) - min_i q_i(s, a_pi); while it warms up, minus the data's log-density instead of q."""
-        alpha = np.exp(self.weights["log_alpha"])
-        action, log_prob = self.draw(policy, batch.observation, noise)
-        if self.step < self.p.bc_warmup:
-            cloned = densities.squashed_data(*self.policy(policy, batch.observation), self.data_action(batch))
-            return (log_prob * alpha - cloned).mean()
-        return (log_prob * alpha - tape.smallest(self.q(self.weights["critic"], batch.observation, action))).mean()
-
-    def alpha_loss(self, log_alpha: Any, batch: Transition, noise: np.ndarray) -> Var:
-        """log alpha falls where the entropy is above its target, minus the number of the action's coordinates by default."""
-        target = -self.action.shape[0] if self.p.target_entropy is None else self.p.target_entropy
-        _, log_prob = self.draw(self.weights["policy"], batch.observation, noise)
-        return -tape.var(log_alpha) * float(log_prob.value.mean() + target) * float(self.p.learn_alpha)
+        """Soft actor-critic's; while it warms up, the mean of alpha log pi(a_pi|s) minus the data's log-density."""
+        if self.step >= self.p.bc_warmup:
+            return super().policy_loss(policy, batch, noise)
+        _, log_prob = self.draw(policy, batch.observation, noise)
+        cloned = densities.squashed_data(*self.policy(policy, batch.observation), self.data_action(batch))
+        return (log_prob * np.exp(self.weights["log_alpha"]) - cloned).mean()
 
     def noise(self, batch: Transition, draws: Draws) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
         """For the policy's loss, for the target and for the set (uniform actions, at s, at s'), in the learner's order."""
@@ -180,15 +161,11 @@ class ContinuousCQL(CQL):
 
     def report(self, batch: Transition, policy_noise: np.ndarray, target: np.ndarray, set_noise: list[np.ndarray]) -> Metrics:
         w = self.weights
-        action, log_prob = self.draw(w["policy"], batch.observation, policy_noise)
+        action, _ = self.draw(w["policy"], batch.observation, policy_noise)
         v = self.q(w["critic"], batch.observation, action).value.min(0)
         metrics = {
             **self.critic_report(batch, target, self.q_set(w["critic"], batch, *set_noise), v),
-            "policy_loss": float(self.policy_loss(w["policy"], batch, policy_noise).value),
-            "alpha_loss": float(self.alpha_loss(w["log_alpha"], batch, policy_noise).value),
-            "alpha": float(np.exp(w["log_alpha"])),
-            "entropy": -float(log_prob.value.mean()),
-            "log_std": float(self.policy(w["policy"], batch.observation)[1].value.mean()),
+            **self.actor_metrics(batch, policy_noise),
         }
         if self.p.bc_warmup:
             metrics["clipped_action_share"] = float(np.mean(np.abs(self.data_action(batch)) > 1 - 1e-5))
@@ -209,8 +186,7 @@ class ContinuousCQL(CQL):
 
         gradients = {
             "critic": tape.gradient(critic_loss, w["critic"])[1],
-            "policy": tape.gradient(partial(self.policy_loss, batch=batch, noise=policy_noise), w["policy"])[1],
-            "log_alpha": tape.gradient(partial(self.alpha_loss, batch=batch, noise=policy_noise), w["log_alpha"])[1],
+            **self.actor_gradients(batch, policy_noise),
             **self.alpha_prime_gradient(batch, self.q_set(w["critic"], batch, *set_noise)),
         }
         norms = self.descend(gradients)

@@ -49,20 +49,14 @@ MISTAKES = {
         "soft_maximum(q_set, p.conservative_temperature) - q",
         "q - soft_maximum(q_set, p.conservative_temperature)",
     ),
-    "density not taken off": Mistake("cql", "default", "values[:, 1:] - jnp.expand_dims(densities, 0)", "values[:, 1:]"),
+    "density not taken off": Mistake("cql", "default", "values[:, 1:] - jnp.expand_dims(densities.T, 0)", "values[:, 1:]"),
     "uniform density's sign": Mistake("cql", "default", "-LOG_2 * data.shape[-1]", "LOG_2 * data.shape[-1]"),
-    "critic's loss reaches the policy": Mistake("cql", "default", "stop_gradient(output), next_output", "output, next_output"),
-    "next policy not stopped": Mistake(
-        "cql",
-        "default",
-        'stop_gradient(self._policy.output(params["policy"], batch.next_observation))',
-        'self._policy.output(params["policy"], batch.next_observation)',
-    ),
+    "critic's loss reaches the policy": Mistake("cql", "default", "rows = jax.lax.stop_gradient(rows)", "rows = rows"),
     "policy's loss reaches the critics": Mistake("cql", "default", 'stop_gradient(params["critic"])', 'params["critic"]'),
     "policy's loss reaches alpha": Mistake("cql", "default", "stop_gradient(alpha) * log_prob - q", "alpha * log_prob - q"),
     "alpha moves the wrong way": Mistake("cql", "default", "-log_alpha * stop_gradient", "log_alpha * stop_gradient"),
     "alpha' moves the wrong way": Mistake("cql", "lagrange", "-alpha_prime * stop_gradient", "alpha_prime * stop_gradient"),
-    "critic's loss reaches alpha'": Mistake("cql", "lagrange", "stop_gradient(alpha_prime) * jnp.sum(gap)", "alpha_prime * jnp.sum(gap)"),
+    "critic's loss reaches alpha'": Mistake("cql", "lagrange", "stop_gradient(alpha_prime) * gap", "alpha_prime * gap"),
     "largest over critics, then smallest over actions": Mistake(
         "cql",
         "lagrange",
@@ -86,4 +80,28 @@ MISTAKES = {
     "temperature not multiplied back": Mistake("cql", "dueling", "temperature * jax.nn.logsumexp", "jax.nn.logsumexp"),
     # what all share
     "target stays where it should go": Mistake("cql", "discrete", "(1 - tau) * t + tau * p", "tau * t + (1 - tau) * p"),
+    # TD3+BC and the frame of TD3
+    "scale of the values not stopped": Mistake(
+        "td3_bc", "default", "stop_gradient(alpha / jnp.mean(jnp.abs(q)))", "alpha / jnp.mean(jnp.abs(q))"
+    ),
+    "policy falls": Mistake("td3_bc", "default", "-scale * jnp.mean(q)", "scale * jnp.mean(q)"),
+    "noise not clipped": Mistake("td3_bc", "joint", "jnp.clip(noise, -clip, clip)", "noise"),
+    "next action of the trained policy": Mistake(
+        "td3_bc",
+        "default",
+        'grad(self._critic_loss, has_aux=True)(state.params["critic"], state.target,',
+        'grad(self._critic_loss, has_aux=True)(state.params["critic"], {**state.target, "policy": state.params["policy"]},',
+    ),
+    "policy moves in the other updates": Mistake("td3_bc", "default", "self.params.policy_every == 0", "self.params.policy_every == 1"),
+    # AWAC
+    "temperature multiplied": Mistake("awac", "default", "advantage / temperature", "advantage * temperature"),
+    "weights not scaled by the batch": Mistake("awac", "default", "len(advantage) * jax.nn.softmax", "jax.nn.softmax"),
+    "advantage turned round": Mistake(
+        "awac", "options", "jnp.min(self._q(critic, batch), axis=0) - v", "v - jnp.min(self._q(critic, batch), axis=0)"
+    ),
+    "policy sees the old critics": Mistake("awac", "default", 'self.params.order == "sequential"', 'self.params.order == "joint"'),
+    # EDAC
+    "pairs of a critic with itself": Mistake("edac", "default", "together - alone", "together"),
+    "critics made alike": Mistake("edac", "default", "bellman + p.eta * alike", "bellman - p.eta * alike"),
+    "entropy not taken from the target": Mistake("edac", "default", "next_v - alpha * log_prob", "next_v + alpha * log_prob"),
 }

@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import trainer
 from tests.trainer.fidelity.mistakes import Mistake
+from trainer.learner import load_learner
 
 TRAINER = Path(trainer.__path__[0])
 
@@ -48,6 +49,7 @@ class Planted(SourceFileLoader, MetaPathFinder):
 @contextmanager
 def planted(mistake: Mistake) -> Iterator[ModuleType]:
     """The learner's module, imported anew together with all of trainer/, with the mistake in it."""
+    load_learner(mistake.algorithm)  # so that what it imports from elsewhere is there already, and stays
     path, source = with_mistake(mistake)
     name = ".".join(["trainer", *path.relative_to(TRAINER).with_suffix("").parts])
     finder = Planted(name, path, source)

@@ -1,7 +1,8 @@
 """The random numbers that a learner drew, for a reference to use the same ones.
 
-While a call is recorded, the functions of `jax.random` that make arrays of numbers hand on what they return, in the order
-of the calls. Keys are split as ever. Recording works inside `jit`: the draws become outputs of the compiled function.
+While a call is recorded, the functions of `jax.random` that make arrays of numbers hand on what they return, in the order of the
+calls. Keys are split as ever. Recording works inside `jit`, where the draws become outputs of the compiled function, and inside
+`vmap`, where a draw has the mapped axis first.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,27 +16,61 @@ import numpy as np
 DRAWING = ("normal", "uniform", "bernoulli", "truncated_normal", "gumbel", "categorical", "randint", "permutation", "choice")
 
 
-@contextmanager
-def recorded(draws: list[Any]) -> Iterator[None]:
-    def recording(draw: Callable[..., Any]) -> Callable[..., Any]:
+class Recorder:
+    def __init__(self) -> None:
+        self.lists: list[list[Any]] = [[]]  # the last is of the innermost mapping that is being traced
+
+    def drawing(self, draw: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
-            draws.append(draw(*args, **options))
-            return draws[-1]
+            self.lists[-1].append(draw(*args, **options))
+            return self.lists[-1][-1]
 
         return call
 
-    with patch.multiple(jax.random, **{name: recording(getattr(jax.random, name)) for name in DRAWING}):
-        yield
+    @contextmanager
+    def apart(self) -> Iterator[list[Any]]:
+        self.lists.append([])
+        try:
+            yield self.lists[-1]
+        finally:
+            self.lists.pop()
+
+    def mapping(self, vmap: Callable[..., Any]) -> Callable[..., Any]:
+        """`jax.vmap`, the draws in it being outputs of what is mapped."""
+
+        def mapped(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0, **options: Any) -> Callable[..., Any]:
+            def with_inner(*args: Any) -> tuple[Any, list[Any]]:
+                with self.apart() as inner:
+                    return function(*args), inner
+
+            def call(*args: Any) -> Any:
+                result, drawn = vmap(with_inner, in_axes, (out_axes, 0), **options)(*args)
+                self.lists[-1].extend(drawn)
+                return result
+
+            return call
+
+        return mapped
+
+    def shaping(self, eval_shape: Callable[..., Any]) -> Callable[..., Any]:
+        """`jax.eval_shape`, in which nothing is drawn: flax looks by it at how weights would start."""
+
+        def call(*args: Any, **options: Any) -> Any:
+            with self.apart():
+                return eval_shape(*args, **options)
+
+        return call
 
 
 def with_draws(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, returning what it drew as well: (result, [array, ...])."""
 
     def call(*args: Any) -> tuple[Any, list[Any]]:
-        draws: list[Any] = []
-        with recorded(draws):
-            result = function(*args)
-        return result, draws
+        recorder = Recorder()
+        changed: dict[str, Any] = {name: recorder.drawing(getattr(jax.random, name)) for name in DRAWING}
+        around = {"vmap": recorder.mapping(jax.vmap), "eval_shape": recorder.shaping(jax.eval_shape)}
+        with patch.multiple(jax.random, **changed), patch.multiple(jax, **around):
+            return function(*args), recorder.lists[0]
 
     return call
 

@@ -32,10 +32,12 @@ class Reference:
         raise NotImplementedError
 
     def optimizer(self, network: str) -> Adam:
-        """A policy may have a rate of its own."""
-        own = self.p.policy_learning_rate if network == "policy" else None
-        decay = self.p.decay_shape if network in self.p.decay else None
-        return Adam(own or self.p.learning_rate, self.p.weight_decay, self.p.max_grad_norm, self.p.warmup, decay, self.updates)
+        """A policy may have a rate of its own, which the temperature shares; a learnt number does not decay as weights do."""
+        rated = "policy" if network == "log_alpha" else network
+        own = self.p.policy_learning_rate if rated == "policy" else None
+        decay = self.p.decay_shape if rated in self.p.decay else None
+        weight_decay = 0.0 if network.startswith("log_alpha") else self.p.weight_decay
+        return Adam(own or self.p.learning_rate, weight_decay, self.p.max_grad_norm, self.p.warmup, decay, self.updates)
 
     def style(self, network: str) -> Style:
         own = self.p.networks.get(network)
@@ -55,9 +57,12 @@ class Reference:
         """After the optimisers: the target critics follow, and the average of the network that it acts by."""
         if self.target is not None:
             self.target = moved(self.target, self.weights["critic"], self.p.tau)
+        self.move_average(acting)
+        self.step += 1
+
+    def move_average(self, acting: str = "policy") -> None:
         if self.p.ema_decay is not None:
             self.average = moved(self.average, self.weights[acting], 1 - self.p.ema_decay)
-        self.step += 1
 
     def q(self, critics: list[Network], observation: np.ndarray, action: Any) -> Var:
         """Of every critic: [critics, B] for indices [B], [critics, ..., B] for actions [..., B, A]."""

@@ -53,6 +53,10 @@ class Var:
 
         return Var(self.value[index], (self, pull))
 
+    @property
+    def T(self) -> Var:  # noqa: N802
+        return Var(self.value.T, (self, lambda g: g.T))
+
     def sum(self, axis: int | None = None, keepdims: bool = False) -> Var:
         def pull(g: np.ndarray) -> np.ndarray:
             return np.broadcast_to(g if axis is None or keepdims else np.expand_dims(g, axis), self.shape)

@@ -37,6 +37,9 @@ SETTINGS = {
         Case("continuous", {"n_actions": 3, "bc_warmup": 2}),
         {"lagrange_gap": 1.0, "min_q_weight": 5.0, "target_entropy": -2.0, "gamma": 0.9},
     ),
+    "td3_bc": Setting("td3_bc", Case("continuous", {"order": "joint"}), {"alpha": 2.5, "gamma": 0.9}),
+    "awac": Setting("awac", Case("continuous", {"order": "joint"}), {"temperature": 2.0, "gamma": 0.9}),
+    "edac": Setting("edac", Case("continuous", {"num_critics": 3, "backup_entropy": False}), {"target_entropy": -2.0, "gamma": 0.9}),
     "cql-discrete": Setting("cql", Case("discrete"), {"lagrange_gap": 1.0, "gamma": 0.9}),
 }
 REACHES = {  # setting, what is changed: the networks whose loss reads it
@@ -56,6 +59,16 @@ REACHES = {  # setting, what is changed: the networks whose loss reads it
     ("cql", "log_alpha"): {"policy"},
     ("cql", "step"): {"policy"},  # the end of its warm-up
     ("cql", "target_entropy"): {"log_alpha"},
+    ("td3_bc", "reward"): {"critic"},
+    ("td3_bc", "gamma"): {"critic"},
+    ("td3_bc", "alpha"): {"policy"},
+    ("awac", "reward"): {"critic"},
+    ("awac", "gamma"): {"critic"},
+    ("awac", "temperature"): {"policy"},
+    ("edac", "reward"): {"critic"},
+    ("edac", "gamma"): {"critic"},
+    ("edac", "log_alpha"): {"policy"},
+    ("edac", "target_entropy"): {"log_alpha"},
     ("cql-discrete", "reward"): {"critic"},
     ("cql-discrete", "gamma"): {"critic"},
     ("cql-discrete", "lagrange_gap"): {"log_alpha_prime"},

@@ -11,7 +11,11 @@ from tests.trainer.fidelity.references import CASES, reference_of
 from trainer.learner import known_learners, load_learner
 
 pytestmark = pytest.mark.slow
-ALL = [pytest.param(algorithm, case, id=f"{algorithm}-{name}") for algorithm in CASES for name, case in CASES[algorithm].items()]
+ALL = [
+    pytest.param(algorithm, case, id=f"{algorithm}-{name}")
+    for algorithm in known_learners()
+    for name, case in CASES.get(algorithm, {}).items()
+]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -15,6 +15,7 @@ LOSSES: dict[str, Callable[[Any], Var]] = {
     "arithmetic": lambda w: ((w["a"] - 2.0 * w["b"]) / (w["c"] ** 2 + 1.0) + (1.0 - w["a"]) * w["b"]).sum(),
     "broadcasting": lambda w: ((w["a"] * w["row"] + w["scalar"]) * w["column"]).mean(),
     "product": lambda w: (tape.tanh(w["batch"] @ w["matrix"]) ** 2).sum(),
+    "transpose": lambda w: ((w["a"].T @ w["b"]) ** 2).sum(),
     "log and exp": lambda w: (tape.log(tape.exp(w["a"]) + 1.0) * w["b"]).sum(),
     "where and clip": lambda w: (tape.where(MASK, w["a"], w["row"]) * tape.clip(w["b"], -0.5, 0.5)).sum(),
     "index": lambda w: (w["a"][:, [0, 0, 2]] * w["b"]).sum(),
