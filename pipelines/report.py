@@ -1,6 +1,7 @@
 """Gathers all experiments into one page, artifacts/report/index.html, and one list, artifacts/report/summary.json."""
 
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.table import Table
@@ -34,9 +35,9 @@ def run(_key: str, params: Params) -> Path:
 def results_table() -> Table:
     """Returns the table of experiments by data set, from summary.json, for a terminal of 80 columns.
 
-    Raises HindcastError where there is no report yet.
+    Raises HindcastError where there is no report yet, or where it is damaged.
     """
-    rows = read_json(paths.REPORT / SUMMARY)
+    rows = _read_summary(paths.REPORT / SUMMARY)
     table = Table(title="Returns of the final policies", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, header_style="")
     scored = any(row["normalized_score"] is not None for row in rows)
     table.add_column("")
@@ -56,6 +57,22 @@ def results_table() -> Table:
                 *([score] if scored else []),
             )
     return table
+
+
+def _read_summary(path: Path) -> list[dict[str, Any]]:
+    rows = read_json(path)
+    texts, numbers = ("experiment", "dataset"), ("behaviour_return_mean", "return_mean", "return_std", "iqm", "iqm_low", "iqm_high")
+    for row in rows if isinstance(rows, list) and rows else [None]:
+        values = row if isinstance(row, dict) else {}
+        is_whole = all(isinstance(values.get(key), str) for key in texts) and all(
+            isinstance(values.get(key), int | float) for key in numbers
+        )
+        if not is_whole or not isinstance(values.get("normalized_score", ""), int | float | None):
+            raise HindcastError(
+                f"{path} holds {str(row)[:80]!r}, but a list of objects with {', '.join((*texts, *numbers))} and normalized_score is "
+                "expected. Restore it with 'dvc checkout --force', or rebuild it with 'dvc repro --force report'."
+            )
+    return list(rows)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The one reader of YAML, as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word), with faults named by their line."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,16 @@ def read_yaml(path: Path, remedy: str = "Mend that line") -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         _refuse_marks(path, text)
-        return YAML(typ="safe", pure=True).load(text)
+        value = YAML(typ="safe", pure=True).load(text)
+        json.dumps(value, default=str)  # which refuses an anchor that holds an alias of itself
+        return value
     except FileNotFoundError:
         raise
     except OSError as error:
         raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
     except UnicodeDecodeError as error:
         raise HindcastError(f"{path} is not text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}. {remedy}.") from error
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, TypeError, ValueError, RecursionError) as error:
         raise HindcastError(f"{path}{_place(error)} is not valid YAML: {_problem(error)}. {remedy}.") from error
 
 

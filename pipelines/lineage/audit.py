@@ -58,7 +58,7 @@ def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None]
             causes = [damage for damage in damages if finding.is_damage and overlap(finding.subject, damage.subject)]
             if causes:
                 by = "; ".join(f"{cause.stage}: {cause.link}" for cause in causes)
-                finding = replace(finding, verdict=Verdict.AFFECTED, detail=f"affected by {by}")
+                finding = replace(finding, verdict=Verdict.AFFECTED, detail=f"by {by}")
             elif finding.is_damage:
                 damages.append(finding)
             findings.append(finding)

@@ -10,6 +10,7 @@ from typing import Any
 from dvc.exceptions import DvcException
 from dvc.repo import Repo
 
+from pipelines.params import read_values
 from pipelines.yaml_file import read_yaml
 from rl_datasets.errors import HindcastError
 
@@ -39,6 +40,7 @@ class Stage:
 def read_stages() -> dict[str, Stage]:
     """Returns all stages by name, in the order of dvc.yaml. Raises HindcastError where dvc.yaml or dvc.lock is broken."""
     locked = _read_lock()
+    read_values()  # DVC reads it too, and says less of what is wrong
     try:
         stages = [stage for stage in Repo(".").index.stages if stage.path_in_repo == "dvc.yaml"]
     except DvcException as error:

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.text import Text
 from rich.tree import Tree
 
 from pipelines.lineage.audit import Finding, Verdict, records_of
 from pipelines.lineage.graph import Graph
+from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
 
 STYLES = {Verdict.HOLDS: "green", Verdict.BROKEN: "bold red", Verdict.AFFECTED: "red", Verdict.UNKNOWN: "yellow"}
@@ -46,8 +48,14 @@ def _describe(graph: Graph, name: str, tree: Tree) -> None:
     for key, value in stage.locked_parameters().items():
         tree.add(f"param   {key} = [cyan]{json.dumps(value)}[/]")
     for record in records_of(name)[-1:]:
-        facets = read_json(record)["run"]["facets"]
-        tree.add(f"record  {record}  [dim]commit {str(facets['hindcast_git']['commit'])[:12]}[/]")
+        tree.add(f"record  {record}  [dim]{_commit_of(record)}[/]")
+
+
+def _commit_of(record: Path) -> str:
+    try:
+        return f"commit {str(read_json(record)['run']['facets']['hindcast_git']['commit'])[:12]}"
+    except (HindcastError, KeyError, TypeError):
+        return "damaged: 'git checkout' brings it back"
 
 
 def audit_lines(findings: list[Finding], verbose: bool = False) -> Iterator[Text]:

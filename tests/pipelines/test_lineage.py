@@ -161,7 +161,7 @@ def test_audit_and_lineage(project):
     assert [line.split()[:2] for line in result.output.splitlines()[:4]] == [
         ["broken", "collect@one"], ["broken:", "output"], ["affected", "train"], ["affected:", "input"],
     ]  # fmt: skip
-    assert "affected by collect@one: output artifacts/raw/one" in result.output
+    assert "affected: input artifacts/raw/one: by collect@one: output artifacts/raw/one" in result.output
 
     Path("dvc.lock").write_text("<<<<<<< ours\n")
     with pytest.raises(HindcastError, match=r"dvc\.lock, line 1: a merge left its marker"):

@@ -249,6 +249,16 @@ def test_results_table_reads_the_summary_and_fits_a_terminal(params: Params) -> 
     assert found == [f"{name} 40.0 \u00b1 25.5 41.2 12.5 to 60.8" for name in ("pole_iql", "pole_bc", "arm_bc")]
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", "[1]", '[{"dataset": "pole"}]', "null", "[[]]"])
+def test_a_summary_of_something_else_is_one_message(params: Params, text: str) -> None:
+    report.run("", params)
+    (paths.REPORT / "summary.json").write_text(text)
+    with pytest.raises(
+        HindcastError, match=r"summary\.json holds .*, but a list of objects with experiment, dataset, .*'dvc repro --force report'"
+    ):
+        report.results_table()
+
+
 def test_results_table_has_scores_where_there_are_any(params: Params) -> None:
     write_experiment(params, "pole_iql", normalized_score=93.456)
     report.run("", params)
