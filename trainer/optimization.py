@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -79,6 +79,50 @@ def with_total(metrics: dict[str, Array]) -> dict[str, Array]:
     """The metrics and `loss`, the sum of the losses of the networks among them."""
     losses = [metrics[name] for name in ("value_loss", "policy_loss", "critic_loss") if name in metrics]
     return {"loss": functools.reduce(operator.add, losses), **metrics}
+
+
+CACHE_BYTES = 2**20  # of a core: what the arrays of one layer may take for products to run at full speed
+
+
+def block_size(states: int, bytes_each: int) -> int:
+    """How many of a batch's states to take at once: on a CPU the largest divisor of `states` whose arrays fit the cache, else all."""
+    if jax.default_backend() != "cpu":
+        return states
+    fitting = max(1, CACHE_BYTES // bytes_each)
+    return next(size for size in range(min(states, fitting), 0, -1) if states % size == 0)
+
+
+def mean_by_blocks(function: Callable[[Tree, Any], Array], params: Tree, rows: Any, size: int) -> Array:
+    """The mean over the batch of function(params, rows) [B], and its gradient with respect to `params` alone.
+
+    `rows` has leaves [B, ...] and is taken `size` at a time. Each block goes forth and back before the next one begins, so that what
+    it holds in between stays in the cache: for large sets of rows on a CPU that takes half the time.
+    """
+    rows = jax.lax.stop_gradient(rows)
+    if size == len(jax.tree.leaves(rows)[0]):
+        return jnp.mean(function(params, rows))
+    blocks = jax.tree.map(lambda leaf: leaf.reshape(-1, size, *leaf.shape[1:]), rows)
+    count = len(jax.tree.leaves(blocks)[0])
+
+    def of_block(params: Tree, block: Any) -> Array:
+        return jnp.mean(function(params, block)) / count
+
+    @jax.custom_vjp
+    def mean(params: Tree) -> Array:
+        return jnp.sum(jax.lax.map(lambda block: of_block(params, block), blocks))
+
+    def forward(params: Tree) -> tuple[Array, Tree]:
+        def add(total: tuple[Array, Tree], block: Any) -> tuple[tuple[Array, Tree], None]:
+            return jax.tree.map(jnp.add, total, jax.value_and_grad(of_block)(params, block)), None
+
+        nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(jax.value_and_grad(of_block), params, jax.tree.map(lambda x: x[0], blocks)))
+        return jax.lax.scan(add, nothing, blocks)[0]
+
+    def backward(grad: Tree, cotangent: Array) -> tuple[Tree]:
+        return (jax.tree.map(lambda leaf: cotangent * leaf, grad),)
+
+    mean.defvjp(forward, backward)
+    return mean(params)
 
 
 def mean_and_std(name: str, values: Array) -> dict[str, Array]:

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from trainer.learner import load_learner
-from trainer.optimization import learning_rate, make_optimizers, move_average, start_average
+from trainer.optimization import block_size, learning_rate, make_optimizers, mean_by_blocks, move_average, start_average
 
 UPDATES = 8
 
@@ -59,3 +60,36 @@ def test_an_average_starts_at_the_weights_and_takes_a_share_of_each_new_one() ->
         assert average["w"] == pytest.approx(expected)
     assert start_average({"w": jnp.asarray([1.0])}, None) == ()
     assert move_average((), {"w": jnp.asarray([1.0])}, None) == ()
+
+
+def test_blocks_change_neither_a_mean_nor_its_gradient() -> None:
+    rows = (jnp.arange(12.0).reshape(6, 2), jnp.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0]))
+    weights = {"w": jnp.array([0.5, -1.0])}
+
+    def function(weights: dict[str, jax.Array], rows: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return (rows[0] @ weights["w"] - rows[1]) ** 2
+
+    def twice(weights: dict[str, jax.Array], size: int) -> jax.Array:
+        return 2 * mean_by_blocks(function, weights, rows, size)
+
+    expected, expected_grad = jax.value_and_grad(lambda w: 2 * jnp.mean(function(w, rows)))(weights)
+    for size in (1, 2, 3, 6):
+        value, grad = jax.jit(jax.value_and_grad(twice), static_argnums=1)(weights, size)
+        np.testing.assert_allclose(value, expected, rtol=1e-6)
+        np.testing.assert_allclose(grad["w"], expected_grad["w"], rtol=1e-6)
+        np.testing.assert_allclose(twice(weights, size), expected, rtol=1e-6)
+
+
+def test_no_gradient_reaches_the_rows_of_blocks() -> None:
+    def loss(x: jax.Array, size: int) -> jax.Array:
+        return mean_by_blocks(lambda w, rows: w * rows, jnp.float32(2), x * jnp.arange(4.0), size)
+
+    for size in (2, 4):
+        assert jax.grad(loss)(jnp.float32(3), size) == 0
+
+
+def test_a_block_divides_the_batch_and_fits_the_cache() -> None:
+    assert block_size(states=256, bytes_each=4 * 31 * 256) == 32
+    assert block_size(states=250, bytes_each=4 * 31 * 256) == 25
+    assert block_size(states=256, bytes_each=4 * 13 * 64) == 256
+    assert block_size(states=7, bytes_each=2**30) == 1

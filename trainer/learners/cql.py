@@ -50,12 +50,14 @@ from trainer.encoders import default_float
 from trainer.equations import soft_policy_loss, td_loss, td_target, temperature_loss
 from trainer.learner import CriticParams, LearnerParams, Metrics, SquashedGaussianParams
 from trainer.optimization import (
+    block_size,
     check_batch,
     descend,
     learning_rate,
     make_optimizers,
     make_scalar_optimizer,
     mean_and_std,
+    mean_by_blocks,
     move_average,
     move_target,
     start_average,
@@ -190,40 +192,49 @@ class Learner(PolicyLearner):
     def _loss(self, params: dict[str, Tree], target: Tree, step: Array, batch: Transition, key: Array) -> tuple[Array, Metrics]:
         """The sum of every network's loss, with the gradients stopped so that each loss reaches its own network alone."""
         if self.discrete:
-            loss, metrics = self._critic_loss(params, *self._discrete_values(params["critic"], target, batch), batch)
+            q, q_set, next_v, v = self._discrete_values(params["critic"], target, batch)
+            difference = jnp.sum(jnp.mean(self._difference(q, q_set), axis=-1))
+            loss, metrics = self._critic_loss(params, q, difference, next_v, v, batch)
             return loss, {"loss": loss, **metrics}
         policy_key, target_key, set_key = jax.random.split(key, 3)
         output = self._policy.output(params["policy"], batch.observation)
-        next_output = stop_gradient(self._policy.output(params["policy"], batch.next_observation))
+        next_output = self._policy.output(params["policy"], batch.next_observation)
         actor_loss, v, actor_metrics = self._actor_loss(output, params, step, batch, policy_key)
         next_v = self._next_v(target, params["log_alpha"], next_output, batch.next_observation, target_key)
-        q, q_set = self._set_values(params["critic"], stop_gradient(output), next_output, batch, set_key)
-        loss, metrics = self._critic_loss(params, q, q_set, next_v, v, batch)
+        rows = self._set_rows(output, next_output, batch, set_key)
+        difference = mean_by_blocks(self._summed_difference, params["critic"], rows, self._block_size(rows))
+        q = self._critic(params["critic"], batch.observation, self._action(batch))
+        loss, metrics = self._critic_loss(params, q, difference, next_v, v, batch)
         return loss + actor_loss, {"loss": loss + actor_loss, **metrics, **actor_metrics}
 
     def _critic_loss(
-        self, params: dict[str, Tree], q: Array, q_set: Array, next_v: Array, v: Array, batch: Transition
+        self, params: dict[str, Tree], q: Array, difference: Array, next_v: Array, v: Array, batch: Transition
     ) -> tuple[Array, Metrics]:
-        """q [critics, B] of the data, q_set [critics, C, B], next_v [B] for the target, v [B] to report. Adds the loss of alpha'."""
+        """q [critics, B] of the data, the difference (a sum over critics), next_v [B] for the target, v [B] to report.
+
+        Adds the loss of alpha'.
+        """
         p = self.params
         target = td_target(batch.reward, batch.discount, next_v, p.gamma)
-        difference = soft_maximum(q_set, p.conservative_temperature) - q
-        if p.difference_clip is not None:
-            difference = jnp.clip(difference, *p.difference_clip)
-        difference = jnp.mean(difference, axis=-1)
         bellman = td_loss(q, target)
-        metrics = {"td_loss": bellman, "difference": jnp.mean(difference)}
+        metrics = {"td_loss": bellman, "difference": difference / p.num_critics}
         if p.lagrange_gap is None:
-            loss = bellman + self.min_q_weight * jnp.sum(difference)
+            loss = bellman + self.min_q_weight * difference
             prime_loss = jnp.zeros_like(loss)
         else:
             alpha_prime = jnp.clip(jnp.exp(params["log_alpha_prime"]), 0, MAX_ALPHA_PRIME)
-            gap = self.min_q_weight * (difference - p.lagrange_gap)
-            loss = bellman + stop_gradient(alpha_prime) * jnp.sum(gap)
-            prime_loss = -alpha_prime * stop_gradient(jnp.mean(gap))
+            gap = self.min_q_weight * (difference - p.num_critics * p.lagrange_gap)
+            loss = bellman + stop_gradient(alpha_prime) * gap
+            prime_loss = -alpha_prime * stop_gradient(gap / p.num_critics)
             metrics |= {"alpha_prime": alpha_prime, "alpha_prime_loss": prime_loss}
         metrics |= {"critic_loss": loss, **mean_and_std("q", q), **mean_and_std("v", v), **mean_and_std("target", target)}
         return loss + prime_loss, {**metrics, **mean_and_std("advantage", jnp.min(q, axis=0) - v)}
+
+    def _difference(self, q: Array, q_set: Array) -> Array:
+        """By how much the soft maximum over the set exceeds the data's action: q [critics, B], q_set [critics, C, B] -> [critics, B]."""
+        p = self.params
+        difference = soft_maximum(q_set, p.conservative_temperature) - q
+        return difference if p.difference_clip is None else jnp.clip(difference, *p.difference_clip)
 
     def _discrete_values(self, critic: Tree, target: Tree, batch: Transition) -> tuple[Array, Array, Array, Array]:
         """q, q_set, next_v and v of `_critic_loss`, with double DQN's choice of the next action by the trained critics."""
@@ -262,8 +273,8 @@ class Learner(PolicyLearner):
         next_v = self._min_q(target, next_observation, action)
         return next_v - jnp.exp(log_alpha) * log_prob if self.params.backup_entropy else next_v
 
-    def _set_values(self, critic: Tree, output: Output, next_output: Output, batch: Transition, key: Array) -> tuple[Array, Array]:
-        """q of the data [critics, B] and of the set C [critics, C, B], less the log-density each action was drawn with.
+    def _set_rows(self, output: Output, next_output: Output, batch: Transition, key: Array) -> tuple[Tree, Array, Array]:
+        """Observations, the data's action and after it the set C, [B, 1 + C, A], and the log-density each of C was drawn with, [B, C].
 
         C: n_actions uniform ones, as many of pi(.|s) and of pi(.|s'), every one evaluated at s.
         """
@@ -273,12 +284,20 @@ class Learner(PolicyLearner):
         current, current_log_prob = sample_squashed(current_key, *output, count)
         following, following_log_prob = sample_squashed(next_key, *next_output, count)
         actions = jnp.concatenate([jnp.expand_dims(data, 0), uniform, current, following])
-        values = self._critic(critic, batch.observation, actions)
-        if not self.params.importance_sampling:
-            return values[:, 0], values
         uniform_log_prob = jnp.full_like(current_log_prob, -LOG_2 * data.shape[-1])
         densities = jnp.concatenate([uniform_log_prob, current_log_prob, following_log_prob])
-        return values[:, 0], values[:, 1:] - jnp.expand_dims(densities, 0)
+        return batch.observation, jnp.moveaxis(actions, 0, 1), densities.T
+
+    def _summed_difference(self, critic: Tree, rows: tuple[Tree, Array, Array]) -> Array:
+        """The difference of every state, summed over the critics: [B], of what `_set_rows` gives."""
+        observation, actions, densities = rows
+        values = self._critic(critic, observation, jnp.moveaxis(actions, 1, 0))
+        q_set = values[:, 1:] - jnp.expand_dims(densities.T, 0) if self.params.importance_sampling else values
+        return jnp.sum(self._difference(values[:, 0], q_set), axis=0)
+
+    def _block_size(self, rows: tuple[Tree, Array, Array]) -> int:
+        """States whose sets' hidden layers fit a core's cache together."""
+        return block_size(states=len(rows[1]), bytes_each=4 * rows[1].shape[1] * max(self.params.hidden_sizes, default=1))
 
     def _min_q(self, critic: Tree, observation: Tree, action: Array | None = None) -> Array:
         """min_i q_i: [B, num_actions] for discrete actions, [..., B] for an action [..., B, A]."""
