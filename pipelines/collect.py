@@ -12,6 +12,7 @@ from pipelines.stage import console, main
 from rl_datasets.builder import RAW_SPLIT, BatchPolicy, Context, DatasetBuilder, load_builder
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing
+from rl_datasets.links import read_links
 from rl_datasets.manifest import FILE_NAME, Manifest, package_versions, write_manifest
 from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import Episode
@@ -55,8 +56,9 @@ def _load_policy(path: Path) -> BatchPolicy:
 
 def _require_within_source(key: str, entry: DatasetParams, builder: DatasetBuilder) -> None:
     """DVC reruns a data set when its `source` changes, so all that the builder reads must lie there."""
+    linked = {link.path for link in read_links(Path(entry.source))}  # by files in the source, which change when a parent does
     for entered in builder.inputs:
-        if not Path(entered.path).is_relative_to(entry.source):
+        if entered.path not in linked and not Path(entered.path).is_relative_to(entry.source):
             raise HindcastError(
                 f"params.yaml:\n  datasets.{key}.source: found '{entry.source}', but the data set is made from '{entered.path}', "
                 "which is not in it. Set source to that path or to a folder above it, so that a change there rebuilds the data."

@@ -22,6 +22,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
+COMBINE_BUILDER = "combine"
 Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 Version = Annotated[str, Field(pattern=r"^\d+\.\d+\.\d+$")]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -48,6 +49,13 @@ class DatasetParams(_Section):
     seed: Seed
     source: Annotated[str, AfterValidator(_inside_project)]
     options: Mapping[str, Any]
+
+
+class CombineParams(_Section):
+    """That one data set goes into another, whose builder is `combine`."""
+
+    into: Key
+    dataset: Key
 
 
 class TrainParams(_Section):
@@ -95,6 +103,7 @@ class Params(_Section):
     """All of params.yaml. Options of builders and presets of learners are checked by the models of those modules."""
 
     datasets: Mapping[Key, DatasetParams] = Field(min_length=1)
+    combine: Mapping[Key, CombineParams] = Field(default_factory=dict)
     checks: Mapping[Key, CheckParams]
     split: SplitParams
     learners: Mapping[str, Mapping[Key, Mapping[str, Any]]]
@@ -110,6 +119,15 @@ class Params(_Section):
             _require(experiment.algorithm, self.learners, f"{where}.algorithm", "algorithms under 'learners'")
             presets = self.learners[experiment.algorithm]
             _require(experiment.preset, presets, f"{where}.preset", f"presets under 'learners.{experiment.algorithm}'")
+        for key, combination in self.combine.items():
+            for name in ("into", "dataset"):
+                _require(getattr(combination, name), self.datasets, f"combine.{key}.{name}", "data sets")
+            into, source = self.datasets[combination.into], (paths.COMBINE / combination.into).as_posix()
+            if (into.builder, into.source) != (COMBINE_BUILDER, source):
+                raise HindcastError(
+                    f"params.yaml:\n  combine.{key}.into: data set '{combination.into}' has builder '{into.builder}' and source "
+                    f"'{into.source}'; one that others go into has builder '{COMBINE_BUILDER}' and source '{source}'."
+                )
         if "default" not in self.checks:
             raise HindcastError("params.yaml: checks.default is missing; every data set without checks of its own uses it.")
         for key in self.checks:
@@ -120,6 +138,11 @@ class Params(_Section):
         """Returns the entry of a data set. Raises HindcastError that lists the known ones where there is none of this name."""
         _require(key, self.datasets, "datasets", "data sets")
         return self.datasets[key]
+
+    def combination(self, key: str) -> CombineParams:
+        """Returns the entry of a combination. Raises HindcastError that lists the known ones where there is none of this name."""
+        _require(key, self.combine, "combine", "combinations")
+        return self.combine[key]
 
     def experiment(self, key: str) -> ExperimentParams:
         """Returns the entry of an experiment. Raises HindcastError that lists the known ones where there is none of this name."""

@@ -5,6 +5,7 @@ from pathlib import Path
 PARAMS = Path("params.yaml")
 ARTIFACTS = Path("artifacts")
 RAW = Path("artifacts/raw")  # <dataset>/<version>/: RLDS, one split "raw", manifest.json
+COMBINE = Path("artifacts/combine")  # <dataset>/<parent>.json: a link to each data set that it is made of
 CHECKS = Path("artifacts/checks")  # <dataset>/: report.json, card.md and its pictures
 SPLITS = Path("artifacts/splits")  # <dataset>/<version>/: RLDS, splits train, validation, test; stats.json, episodes.csv, manifest.json
 MODELS = Path("artifacts/models")  # <experiment>/: policies/seed_<n>/, curves.csv, tensorboard/, manifest.json
