@@ -75,6 +75,19 @@ def inspect(
     run(path, roles or [], env_id, as_json, console)
 
 
+@app.command()
+def new_dataset(
+    name: Annotated[str, typer.Argument(help="the key of the new data set in params.yaml")],
+    file: Annotated[Path | None, typer.Option("--from", help="a file or folder of logged data to import")] = None,
+    env_id: Annotated[str, typer.Option("--env", help="an environment of Gymnasium; alone, episodes are collected in it")] = "",
+    roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="as for inspect")] = None,
+) -> None:
+    """Write a new data set: its entry in params.yaml, a builder where one is needed, and a first test, after trying them."""
+    from pipelines.commands.new_dataset import run
+
+    run(name, file, env_id, roles or [], console)
+
+
 def main() -> None:
     """Runs the command; what a user can mend is one message and exit code 2, where the command could not do its work."""
     try:
