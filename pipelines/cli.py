@@ -88,6 +88,18 @@ def new_dataset(
     run(name, file, env_id, roles or [], console)
 
 
+@app.command()
+def export(
+    dataset: Annotated[str, typer.Argument(help="a data set that dvc repro has made")],
+    out: Annotated[Path, typer.Argument(help="the file or folder to write")],
+    style: Annotated[str, typer.Option("--format", help="d4rl, minari or parquet")],
+) -> None:
+    """Write a data set in another project's format, say what that cannot hold, and print the entry that reads it back."""
+    from pipelines.commands.export import run
+
+    run(dataset, style, out, console)
+
+
 def main() -> None:
     """Runs the command; what a user can mend is one message and exit code 2, where the command could not do its work."""
     try:
