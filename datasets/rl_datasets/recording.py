@@ -27,8 +27,8 @@ class Recording:
 
     def __init__(self, spec: EnvSpec, index: int, observation: Tree) -> None:
         self.index = index
-        self.copy: Callable[[Tree], Tree] = np.array if isinstance(spec.observation, ArraySpec) else copy_nest
-        self.keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else np.array
+        self.copy: Callable[[Tree], Any] = _copier(spec.observation) if isinstance(spec.observation, ArraySpec) else copy_nest
+        self.keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else _copier(spec.action)
         self.observations = [self.copy(observation)]
         self.actions: list[Any] = []
         self.rewards: list[Any] = []
@@ -62,7 +62,7 @@ def aligned(spec: EnvSpec, recordings: Sequence[Recording]) -> Packed | None:
     if not recordings:
         return None
     edges = np.cumsum([0, *(len(recording.observations) for recording in recordings)])
-    no_action = spec.action.zeros()
+    no_action = recordings[0].keep(spec.action.zeros())
     last = edges[1:] - 1
     discount = np.ones(edges[-1], np.float32)
     discount[last] = 0
@@ -112,6 +112,16 @@ def _joined(parts: Iterable[Iterable[Any]]) -> list[Any]:
     return list(itertools.chain.from_iterable(parts))
 
 
+def _copier(spec: ArraySpec) -> Callable[[Any], bytes | np.ndarray]:
+    """Copies an array that is as the spec says to its bytes, which cost half of what an array does, and any other to an array."""
+    dtype, shape = np.dtype(spec.dtype), spec.shape
+
+    def copy(row: Any) -> bytes | np.ndarray:
+        return row.tobytes() if type(row) is np.ndarray and row.dtype is dtype and row.shape == shape else np.array(row)
+
+    return copy
+
+
 def _stack(spec: Tree, rows: Sequence[Tree], name: str) -> Tree:
     """Rows of one nest to one nest of arrays, as the spec nests them. Raises HindcastError where they differ from it."""
     if isinstance(spec, ArraySpec):
@@ -126,6 +136,11 @@ def _stack(spec: Tree, rows: Sequence[Tree], name: str) -> Tree:
 
 def _array(spec: ArraySpec, rows: Sequence[Any], name: str) -> np.ndarray:
     """Rows to one array [len(rows), ...] of the spec's dtype: floats are rounded, integers must keep their values."""
+    kinds = set(map(type, rows))
+    if kinds == {bytes}:
+        return np.ndarray((len(rows), *spec.shape), spec.dtype, bytearray().join(rows))
+    if bytes in kinds:
+        rows = [np.ndarray(spec.shape, spec.dtype, row) if type(row) is bytes else row for row in rows]
     try:
         found = np.array(rows)
     except ValueError as error:

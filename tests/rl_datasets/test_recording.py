@@ -51,6 +51,34 @@ def test_every_row_is_where_it_belongs(tree: Any) -> None:
             np.testing.assert_array_equal(episode.observation["pair"][1][:, 1, 1, 0], np.arange(lengths[index] + 1))
 
 
+@pytest.mark.parametrize("dtypes", ["ff", "dd", "fd", "df"])
+def test_an_array_that_the_environment_uses_again_is_copied_whatever_its_dtype(dtypes: str) -> None:
+    """It is float32, as stored, or float64, or the one at the start and the other after it."""
+    spec = EnvSpec("Toy-v0", ArraySpec((2, 1), "float32"), ArraySpec((1,), "float32"))
+    start, after, action = np.zeros((2, 1), dtypes[0]), np.zeros((2, 1), dtypes[1]), np.zeros(1, dtypes[1])
+    recorded = Recording(spec, 0, start)
+    start += 100
+    for step in (1, 2, 3):
+        action[:] = step / 2
+        recorded.act(action)
+        after[:] = [[step], [-step]]
+        recorded.step(after, 0.0)
+    (episode,) = unpack(aligned(spec, [recorded]))
+    validate_episode(episode, spec)
+    np.testing.assert_array_equal(episode.observation[..., 0], [[0, 0], [1, -1], [2, -2], [3, -3]])
+    np.testing.assert_array_equal(episode.action[:, 0], [0.5, 1, 1.5, 0])
+    episode.observation[0] = 7  # as any other array
+
+
+def test_a_row_of_another_shape_than_those_before_it_is_an_error() -> None:
+    spec = EnvSpec("Toy-v0", FLAT, FLAT)
+    recorded = Recording(spec, 0, np.zeros(1, np.float32))
+    recorded.act(np.zeros(1, np.float32))
+    recorded.step([1.0, 2.0], 0.0)
+    with pytest.raises(HindcastError, match="observation changes its shape within an episode"):
+        aligned(spec, [recorded])
+
+
 def test_no_recording_is_no_episode() -> None:
     assert aligned(EnvSpec("Toy-v0", FLAT, FLAT), []) is None
     assert list(unpack(None)) == []
