@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from rl_datasets.builder import Context
 from rl_datasets.errors import HindcastError
@@ -89,6 +89,15 @@ class FileImportBuilder(ImportBuilder):
     @cached_property
     def inputs(self) -> Sequence[Input]:
         return file_inputs(self.files)
+
+
+def filled_in(defaults: Mapping[str, Any], own: Mapping[str, Any]) -> MappingOptions:
+    """Returns a mapping from what a source says of itself, with an entry's own options in its place, key by key."""
+    try:
+        return MappingOptions.model_validate({**defaults, **own})
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise HindcastError(f"The option 'mapping' does not fit: {faults}.") from error
 
 
 def source_path(path: str | None, context: Context) -> Path:

@@ -3,8 +3,10 @@
 No episode crosses from one part to another. A column has rows of its own number: one a row, one an episode, or one a file.
 """
 
+import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -91,19 +93,21 @@ class BasePart:
 
 
 class Scratch:
-    """A temporary folder, made when its path is first asked for."""
+    """A temporary folder, made when its path is first asked for, and removed with the last reference to this at the latest."""
 
     def __init__(self) -> None:
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._path: Path | None = None
+        self._remove: Callable[[], object] = lambda: None
 
     @property
     def path(self) -> Path:
-        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="hindcast-")
-        return Path(self._folder.name)
+        if self._path is None:
+            self._path = Path(tempfile.mkdtemp(prefix="hindcast-"))
+            self._remove = weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+        return self._path
 
     def close(self) -> None:
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._remove()
 
 
 class ArrayPart(BasePart):

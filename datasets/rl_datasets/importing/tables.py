@@ -34,17 +34,18 @@ class Blocks(NamedTuple):
 class TablePart(BasePart):
     """One file. A column is decoded for a run of the file's rows at a time, of which the last is kept."""
 
-    def __init__(self, path: Path, label: str, types: Mapping[str, str]) -> None:
-        self._scratch = Scratch()
+    def __init__(self, path: Path, label: str, types: Mapping[str, str], kept: Scratch | None = None) -> None:
+        """`kept` holds what a text is parsed into beyond the life of the part; opened with it again, the text is not parsed again."""
+        self._scratch, self._is_kept = kept or Scratch(), kept is not None
         self._kept: dict[str, tuple[int, Any]] = {}  # by column of the file: the run that was read last
         try:
             self._blocks = _open(path, self._scratch, types)
             found = list(self._described())
         except HindcastError:
-            self._scratch.close()
+            self._close_scratch()
             raise
         except (pa.ArrowException, OSError, EOFError, ValueError) as error:
-            self._scratch.close()
+            self._close_scratch()
             raise HindcastError(
                 f"{path} cannot be read as a table: {' '.join(str(error).split())}. Mend the file, or download it again."
             ) from error
@@ -65,7 +66,11 @@ class TablePart(BasePart):
     def close(self) -> None:
         self._kept.clear()
         self._blocks.close()
-        self._scratch.close()
+        self._close_scratch()
+
+    def _close_scratch(self) -> None:
+        if not self._is_kept:
+            self._scratch.close()
 
     def _values(self, name: str, number: int) -> Any:
         root, steps = self._places[name]
@@ -179,7 +184,9 @@ def _open(path: Path, scratch: Scratch, types: Mapping[str, str]) -> Blocks:
         return _parquet(path)
     if kind != "arrow":
         target = scratch.path / "table.arrow"
-        parse_text(path, target, types)
+        if not target.exists():
+            parse_text(path, target.with_suffix(".part"), types)
+            target.with_suffix(".part").rename(target)
         path = target
     source = pa.memory_map(str(path))
     file = pa.ipc.open_file(source)

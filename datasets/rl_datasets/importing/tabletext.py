@@ -4,8 +4,9 @@ import bz2
 import gzip
 import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.importing.source import kind_of, kind_of_content, refuse_kind
 
 TYPES: Mapping[str, Any] = {"text": pa.string(), "float64": pa.float64(), "int64": pa.int64(), "bool": pa.bool_()}
-_PARSED_AT_ONCE = 2**24  # bytes
+_PARSED_AT_ONCE, _PARSED_BY_A_THREAD = 2**24, 2**20  # bytes
 _WIDER = {"null": pa.float64(), "int64": pa.float64(), "bool": pa.string(), "double": pa.string()}  # for a value that doesn't fit
 _MISFIT = re.compile(r"CSV column #(\d+).*conversion error to (\w+)", re.DOTALL)
 
@@ -43,17 +44,18 @@ def parse_text(path: Path, target: Path, types: Mapping[str, str]) -> None:
 def _parse_csv(path: Path, target: Path, types: Mapping[str, str], delimiter: str) -> None:
     """The first block decides on types; where a later value does not fit one, all is read again with a wider one."""
     known = {name: _declared(path, name, value) for name, value in types.items()}
-    read, parse = pa.csv.ReadOptions(block_size=_PARSED_AT_ONCE), pa.csv.ParseOptions(delimiter=delimiter)
+    parse = pa.csv.ParseOptions(delimiter=delimiter)
     names: list[str] = []
     while True:
         try:
             with opened(path) as source:
-                reader = pa.csv.open_csv(source, read, parse, pa.csv.ConvertOptions(column_types=known))
-                names = reader.schema.names
-                _write(target, reader.schema, reader)
+                tables = _csv_tables(source, parse, known)
+                first = next(tables)
+                names = first.schema.names
+                _write(target, first.schema, (batch for table in chain([first], tables) for batch in table.to_batches()))
         except pa.ArrowInvalid as error:
             misfit = _MISFIT.search(str(error))
-            names = names or _csv_names(path, read, parse)
+            names = names or _csv_names(path, parse)
             wider = misfit and names[int(misfit[1])] not in types and _WIDER.get(misfit[2])
             if not wider or not misfit:
                 raise
@@ -65,11 +67,26 @@ def _parse_csv(path: Path, target: Path, types: Mapping[str, str], delimiter: st
             return
 
 
-def _csv_names(path: Path, read: Any, parse: Any) -> list[str]:
+def _csv_tables(source: IO[bytes], parse: Any, types: Mapping[str, Any]) -> Iterator[Any]:
+    """Yields some megabytes of whole lines at a time, parsed by all cores: several times as fast as Arrow's own reader of streams."""
+    names: list[str] | None = None
+    while text := source.read(_PARSED_AT_ONCE):
+        text += source.readline()
+        if names is not None and not text.strip():
+            continue  # empty lines at the end
+        read = pa.csv.ReadOptions(block_size=_PARSED_BY_A_THREAD, column_names=names)
+        table = pa.csv.read_csv(pa.BufferReader(text), read, parse, pa.csv.ConvertOptions(column_types=types))
+        if names is None:
+            names, types = table.schema.names, dict(zip(table.schema.names, table.schema.types, strict=True))
+        yield table.combine_chunks()
+    if names is None:
+        raise pa.ArrowInvalid("Empty CSV file")
+
+
+def _csv_names(path: Path, parse: Any) -> list[str]:
     """The header alone, where the first block does not fit the declared types."""
     with opened(path) as source:
-        text = pa.csv.ReadOptions(block_size=read.block_size)
-        return list(pa.csv.open_csv(source, text, parse).schema.names)
+        return list(pa.csv.open_csv(source, parse_options=parse).schema.names)
 
 
 def _parse_json(path: Path, target: Path) -> None:

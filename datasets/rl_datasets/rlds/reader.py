@@ -6,6 +6,7 @@ whichever of the two public conventions they follow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,15 +68,35 @@ class RldsReader:
         self._info = info
         self._columns = {key: feature for key, feature in codec.flat_features(info.features).items() if codec.is_metadata(feature)}
         self._steps = _step_features(info.features, self.path)
-        self.spec = self._read_spec()
-        self._observation_keys = [name for name, _ in named_leaves(self.spec.observation, "observation")]
+        if self.is_own or (self.path / MANIFEST).is_file():
+            _ = self.spec  # so that damage is an error now
 
-    def _read_spec(self) -> EnvSpec:
+    @cached_property
+    def spec(self) -> EnvSpec:
+        """Raises HindcastError where foreign features allow none, such as texts among observations; `arrays` still reads the others."""
         if self.is_own:
             return EnvSpec.from_json(self.metadata[SPEC_KEY])
         if (self.path / MANIFEST).is_file():
             raise HindcastError(f"{self.path}: metadata.json is missing or has lost the environment's description. {_MEND}")
         return codec.derived_spec(self._info.features["steps"].feature, self._info.name)
+
+    @property
+    def name(self) -> str:
+        """The environment of our own data; of others, the name of the data set."""
+        return self.spec.env_id if self.is_own else str(self._info.name)
+
+    @property
+    def step_keys(self) -> tuple[str, ...]:
+        """The names of the arrays of a step, such as "observation/camera"."""
+        return tuple(self._steps)
+
+    def is_array(self, key: str) -> bool:
+        """Whether an array of a step is numeric and of a fixed shape, so that `arrays` can read it."""
+        try:
+            codec.array_spec(self._steps[key], key)
+        except HindcastError:
+            return False
+        return True
 
     def shards(self, split: str) -> list[Shard]:
         """Returns the files of a split in order; each of them exists."""
@@ -115,11 +136,12 @@ class RldsReader:
 
     def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True) -> Iterator[StoredEpisode]:
         """Yields the episodes of some files in order, as they are stored."""
-        keys = (*self._observation_keys, "action", "reward", "discount", "is_terminal")
+        observed = [name for name, _ in named_leaves(self.spec.observation, "observation")]
+        keys = (*observed, "action", "reward", "discount", "is_terminal")
         for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
             steps = len(arrays["reward"])
             yield StoredEpisode(
-                [arrays[key] for key in self._observation_keys],
+                [arrays[key] for key in observed],
                 arrays["action"],
                 arrays["reward"].astype(np.float32, copy=False).reshape(steps),
                 arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
