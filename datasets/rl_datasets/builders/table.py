@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from rl_datasets.builder import Context
 from rl_datasets.importing.builder import FileImportBuilder, FileOptions
-from rl_datasets.importing.parts import Part
+from rl_datasets.importing.parts import Part, Scratch
 from rl_datasets.importing.tables import TablePart
 
 
@@ -31,8 +32,13 @@ class Builder(FileImportBuilder):
     )
     packages = ("numpy", "pyarrow")
 
+    def __init__(self, options: Options, context: Context) -> None:
+        self._first = Scratch()
+        super().__init__(options, context)
+
     def open_file(self, path: Path, label: str) -> Part:
-        return TablePart(path, label, self.options.types)
+        """The first file is opened to describe the data and again to read them, and parsed once."""
+        return TablePart(path, label, self.options.types, self._first if path == self.files[0] else None)
 
 
 def example(folder: Path) -> dict[str, Any]:
