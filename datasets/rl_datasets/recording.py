@@ -4,6 +4,7 @@ Rows are kept as they come and become arrays for many episodes at once, because 
 pack is also what travels from process to process.
 """
 
+import functools
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,8 +28,9 @@ class Recording:
 
     def __init__(self, spec: EnvSpec, index: int, observation: Tree) -> None:
         self.index = index
-        self.copy: Callable[[Tree], Any] = _copier(spec.observation) if isinstance(spec.observation, ArraySpec) else copy_nest
-        self.keep: Callable[[Any], Any] = operator.index if spec.action.is_discrete else _copier(spec.action)
+        seen, action = spec.observation, spec.action
+        self.copy: Callable[[Tree], Any] = _copier(seen.dtype, seen.shape) if isinstance(seen, ArraySpec) else copy_nest
+        self.keep: Callable[[Any], Any] = operator.index if action.is_discrete else _copier(action.dtype, action.shape)
         self.observations = [self.copy(observation)]
         self.actions: list[Any] = []
         self.rewards: list[Any] = []
@@ -112,12 +114,13 @@ def _joined(parts: Iterable[Iterable[Any]]) -> list[Any]:
     return list(itertools.chain.from_iterable(parts))
 
 
-def _copier(spec: ArraySpec) -> Callable[[Any], bytes | np.ndarray]:
-    """Copies an array that is as the spec says to its bytes, which cost half of what an array does, and any other to an array."""
-    dtype, shape = np.dtype(spec.dtype), spec.shape
+@functools.cache
+def _copier(name: str, shape: tuple[int, ...]) -> Callable[[Any], bytes | np.ndarray]:
+    """Copies an array of this dtype and shape to its bytes, which cost half of what an array does, and any other to an array."""
+    dtype, array = np.dtype(name), np.ndarray
 
     def copy(row: Any) -> bytes | np.ndarray:
-        return row.tobytes() if type(row) is np.ndarray and row.dtype is dtype and row.shape == shape else np.array(row)
+        return row.tobytes() if type(row) is array and row.dtype is dtype and row.shape == shape else np.array(row)
 
     return copy
 
