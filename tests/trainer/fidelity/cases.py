@@ -77,7 +77,7 @@ TD3_BC = {
     ),
 }
 AWAC = {
-    "default": Case("continuous", {"log_std_range": (-6.0, 0.5)}, own_weights=True),  # away from the default's kink at the weights' start
+    "default": Case("continuous", own_weights=True),
     "exponential": Case(
         "continuous",
         {"weights": "exponential", "max_weight": 1.5, "n_actions": 3, "order": "joint", "squash_mean": False, "temperature": 0.5},
@@ -94,4 +94,12 @@ EDAC = {
         {"num_critics": 3, "eta": 5.0, "backup_entropy": False, "target_entropy": -0.7, "decay": ("policy",), "ema_decay": 0.9},
     ),
     "one-critic": Case("continuous", {"num_critics": 1, "eta": 0.0, "log_std_affine": (1.0, -1.0), "max_grad_norm": 0.5}),
+}
+REBRAC = {
+    "default": Case("continuous", own_weights=True, next_action=True),
+    "options": Case(
+        "continuous",
+        {"normalize_q": False, "actor_bc": 0.3, "critic_bc": 0.2, "action_clip": 0.5, "layer_norm": False, "order": "joint"},
+        next_action=True,
+    ),
 }

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from rl_datasets import schema
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition
 from tests.trainer.fidelity.networks import ensemble_from_flax, from_flax
 from tests.trainer.fidelity.recording import Draws, with_draws
@@ -35,6 +36,7 @@ class Case:
     params: dict[str, Any] = field(default_factory=dict)
     own_weights: bool = False  # else at random, so that no bias is zero and no target equals its network
     edge: bool = False  # some actions lie on their bounds
+    next_action: bool = False  # the batch has the data's next actions, but for a transition where the data end
 
     def __str__(self) -> str:
         return "-".join([self.action, *(f"{name}={value}" for name, value in self.params.items())])
@@ -59,7 +61,11 @@ def batch_of(case: Case, seed: int, dtype: str) -> Transition:
         if case.edge:
             action[0], action[1, 0] = (2, 0), -2
     discount = np.asarray([1.0, 0.0, 1.0, 1.0, 0.0, 1.0], dtype)
-    return Transition(floats(B, 3), action, floats(B), discount, floats(B, 3))
+    batch = Transition(floats(B, 3), action, floats(B), discount, floats(B, 3))
+    if not case.next_action:
+        return batch
+    following = schema.NextAction(np.roll(action, 1, axis=0), np.asarray([1.0, 0.0, 0.0, 1.0, 0.0, 1.0], dtype))
+    return batch._replace(next_action=following)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:

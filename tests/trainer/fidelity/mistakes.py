@@ -24,12 +24,6 @@ MISTAKES = {
         "iql", "default", "self._value(value, batch.next_observation)", "self._value(value, batch.observation)"
     ),
     "advantage's sign": Mistake("iql", "joint", "jnp.exp(temperature * advantage)", "jnp.exp(-temperature * advantage)"),
-    "weights not clipped": Mistake(
-        "iql",
-        "joint",
-        "jnp.minimum(jnp.exp(temperature * advantage), max_weight)",
-        "jnp.exp(temperature * advantage)",
-    ),
     "value moves after the policy saw it": Mistake("iql", "default", 'order == "sequential"', 'order == "joint_"'),
     "target follows the old critics": Mistake(
         "iql",
@@ -41,7 +35,6 @@ MISTAKES = {
     # BC, and what it shares with IQL
     "log-deviation's sign": Mistake("bc", "default", "-0.5 * z**2 - log_std", "-0.5 * z**2 + log_std"),
     "actions left in the environment's bounds": Mistake("bc", "squared-error", "(flat - middle) / half", "flat - middle"),
-    "category counted from one": Mistake("bc", "discrete", "action - int(spec.bounds()[0])", "action - int(spec.bounds()[0]) + 1"),
     # CQL on continuous actions
     "conservative part's sign": Mistake(
         "cql",
@@ -50,7 +43,6 @@ MISTAKES = {
         "q - soft_maximum(q_set, p.conservative_temperature)",
     ),
     "density not taken off": Mistake("cql", "default", "values[:, 1:] - jnp.expand_dims(densities.T, 0)", "values[:, 1:]"),
-    "uniform density's sign": Mistake("cql", "default", "-LOG_2 * data.shape[-1]", "LOG_2 * data.shape[-1]"),
     "critic's loss reaches the policy": Mistake("cql", "default", "rows = jax.lax.stop_gradient(rows)", "rows = rows"),
     "policy's loss reaches the critics": Mistake("cql", "default", 'stop_gradient(params["critic"])', 'params["critic"]'),
     "policy's loss reaches alpha": Mistake("cql", "default", "stop_gradient(alpha) * log_prob - q", "alpha * log_prob - q"),
@@ -63,10 +55,6 @@ MISTAKES = {
         "jnp.max(self._min_q(target, next_observation, actions), axis=0)",
         "jnp.min(self._min_q(target, next_observation, actions), axis=0)",
     ),
-    "entropy of the target's sign": Mistake(
-        "cql", "set-of-authors", "next_v - jnp.exp(log_alpha) * log_prob", "next_v + jnp.exp(log_alpha) * log_prob"
-    ),
-    "warm-up lasts one update more": Mistake("cql", "warm-up", "step < self.params.bc_warmup", "step <= self.params.bc_warmup"),
     "tanh's Jacobian added": Mistake(
         "cql", "default", "gaussian_log_prob(mean, log_std, u) - jnp.sum", "gaussian_log_prob(mean, log_std, u) + jnp.sum"
     ),
@@ -77,7 +65,6 @@ MISTAKES = {
         "jnp.argmax(self._min_q(critic, batch.next_observation), axis=-1)",
         "jnp.argmax(self._min_q(target, batch.next_observation), axis=-1)",
     ),
-    "temperature not multiplied back": Mistake("cql", "dueling", "temperature * jax.nn.logsumexp", "jax.nn.logsumexp"),
     # what all share
     "target stays where it should go": Mistake("cql", "discrete", "(1 - tau) * t + tau * p", "tau * t + (1 - tau) * p"),
     # TD3+BC and the frame of TD3
@@ -99,9 +86,12 @@ MISTAKES = {
     "advantage turned round": Mistake(
         "awac", "options", "jnp.min(self._q(critic, batch), axis=0) - v", "v - jnp.min(self._q(critic, batch), axis=0)"
     ),
-    "policy sees the old critics": Mistake("awac", "default", 'self.params.order == "sequential"', 'self.params.order == "joint"'),
     # EDAC
     "pairs of a critic with itself": Mistake("edac", "default", "together - alone", "together"),
     "critics made alike": Mistake("edac", "default", "bellman + p.eta * alike", "bellman - p.eta * alike"),
     "entropy not taken from the target": Mistake("edac", "default", "next_v - alpha * log_prob", "next_v + alpha * log_prob"),
+    # ReBRAC
+    "penalty's sign": Mistake("rebrac", "default", "next_v - critic_bc * exists * distance", "next_v + critic_bc * exists * distance"),
+    "penalty where the data end": Mistake("rebrac", "default", "critic_bc * exists * distance", "critic_bc * distance"),
+    "size of the values not stopped": Mistake("rebrac", "default", "stop_gradient(1 / jnp.mean(jnp.abs(v)))", "1 / jnp.mean(jnp.abs(v))"),
 }

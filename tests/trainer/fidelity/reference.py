@@ -69,11 +69,14 @@ class Reference:
         return q_of(critics, self.style("critic"), observation, action)
 
     def data_action(self, batch: Transition) -> np.ndarray:
-        """The batch's actions from zero, [B], or scaled from their bounds to [-1, 1], [B, A]."""
+        return self.inner(batch.action)
+
+    def inner(self, action: Any) -> np.ndarray:
+        """Actions of the data from zero, [B], or scaled from their bounds to [-1, 1], [B, A]."""
         low, high = self.action.bounds()
         if self.action.is_discrete:
-            return np.asarray(batch.action) - int(low)
-        action = np.asarray(batch.action, np.float64)
+            return np.asarray(action) - int(low)
+        action = np.asarray(action, np.float64)
         if not self.action.is_bounded:
             return action
         limit = self.p.action_clip or np.inf

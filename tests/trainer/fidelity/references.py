@@ -9,6 +9,7 @@ from tests.trainer.fidelity.comparison import Case
 from tests.trainer.fidelity.cql import ContinuousCQL, DiscreteCQL
 from tests.trainer.fidelity.edac import EDAC
 from tests.trainer.fidelity.iql import IQL
+from tests.trainer.fidelity.rebrac import ReBRAC
 from tests.trainer.fidelity.reference import Reference
 from tests.trainer.fidelity.td3_bc import TD3BC
 
@@ -19,6 +20,7 @@ CASES: Mapping[str, Mapping[str, Case]] = {
     "td3_bc": cases.TD3_BC,
     "awac": cases.AWAC,
     "edac": cases.EDAC,
+    "rebrac": cases.REBRAC,
 }
 
 
@@ -30,5 +32,6 @@ def reference_of(algorithm: str, case: Case) -> type[Reference]:
         "td3_bc": TD3BC,
         "awac": AWAC,
         "edac": EDAC,
+        "rebrac": ReBRAC,
     }
     return by_name[algorithm]
