@@ -56,9 +56,10 @@ def _load_policy(path: Path) -> BatchPolicy:
 
 def _require_within_source(key: str, entry: DatasetParams, builder: DatasetBuilder) -> None:
     """DVC reruns a data set when its `source` changes, so all that the builder reads must lie there."""
-    linked = {link.path for link in read_links(Path(entry.source))}  # by files in the source, which change when a parent does
-    for entered in builder.inputs:
-        if entered.path not in linked and not Path(entered.path).is_relative_to(entry.source):
+    outside = [entered for entered in builder.inputs if not Path(entered.path).is_relative_to(entry.source)]
+    linked = {link.path for link in read_links(Path(entry.source))} if outside else set()  # by files there, which change with a parent
+    for entered in outside:
+        if entered.path not in linked:
             raise HindcastError(
                 f"params.yaml:\n  datasets.{key}.source: found '{entry.source}', but the data set is made from '{entered.path}', "
                 "which is not in it. Set source to that path or to a folder above it, so that a change there rebuilds the data."

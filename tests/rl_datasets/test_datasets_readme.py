@@ -3,16 +3,25 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from ruamel.yaml import YAML
 
 import rl_datasets.builders
+from pipelines import collect
 from pipelines.params import Params, validate_all
 from rl_datasets.builder import Context, known_builders, load_builder
+from rl_datasets.manifest import read_manifest
 from rl_datasets.schema import validate_episode
 
+REST = {"checks": {"default": {}}, "split": {}, "learners": {}, "experiments": {}}
 PAGE = (Path(__file__).parents[2] / "datasets" / "README.md").read_text(encoding="utf-8")
+
+
+def entries() -> dict[str, Any]:
+    blocks = [YAML(typ="safe").load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+    return {name: entry for block in blocks for name, entry in block["datasets"].items()}
 
 
 @pytest.fixture
@@ -40,8 +49,22 @@ def test_the_builder_is_found_and_gives_valid_episodes(thermostat, tmp_path) -> 
 
 
 def test_the_entries_are_valid(thermostat) -> None:
-    blocks = [YAML(typ="safe").load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
-    entries = {name: entry for block in blocks for name, entry in block["datasets"].items()}
-    assert set(entries) == {"pendulum_noisy", "thermostat_random"}
-    rest = {"checks": {"default": {}}, "split": {}, "learners": {}, "experiments": {}}
-    validate_all(Params.model_validate({"datasets": entries, **rest}))
+    own = {name: entry for name, entry in entries().items() if entry["source"] == "requirements.lock"}
+    assert set(own) == {"pendulum_noisy", "thermostat_random"}
+    validate_all(Params.model_validate({"datasets": own, **REST}))
+
+
+@pytest.mark.parametrize("name", [name for name, entry in entries().items() if entry["source"].startswith("data/")])
+def test_the_entries_of_imports_work_as_printed(name, tmp_path, monkeypatch) -> None:
+    """Each is run on the files that its builder writes for its own example."""
+    monkeypatch.chdir(tmp_path)
+    entry = entries()[name]
+    written, source = tmp_path / "example", tmp_path / entry["source"]
+    written.mkdir()
+    source.parent.mkdir(parents=True)
+    Path(load_builder(entry["builder"]).example(written)["path"]).rename(source)
+    params = Params.model_validate({"datasets": {name: entry}, **REST})
+    validate_all(params)
+    manifest = read_manifest(collect.run(name, params))
+    assert manifest.counts["episodes"] >= 2
+    assert manifest.counts["rows_read"] >= manifest.counts["transitions"] > 0

@@ -88,7 +88,7 @@ class RldsReader:
     @property
     def step_keys(self) -> tuple[str, ...]:
         """The names of the arrays of a step, such as "observation/camera"."""
-        return tuple(self._steps)
+        return tuple(sorted(self._steps))  # as TFDS keeps them, their order differs between processes
 
     def is_array(self, key: str) -> bool:
         """Whether an array of a step is numeric and of a fixed shape, so that `arrays` can read it."""
