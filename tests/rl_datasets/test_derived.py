@@ -48,6 +48,8 @@ def test_an_id_in_two_parents_names_both(tmp_path, parents):
     again = write_parent(tmp_path / "again", "north").as_posix()
     with pytest.raises(HindcastError, match=r"id 'north-0' is in 'north' \(.*north/1.0.0\) and in 'north' \(.*again/north/1.0.0\)"):
         build("combine", parents=[*parents, again])
+    prefixed = ids(build("combine", parents=parents, ids="prefix")[1])
+    assert prefixed[5:7] == ["north-north-5", "south-south-0"]
 
 
 def test_old_episodes_keep_their_split_when_others_are_added(parents):

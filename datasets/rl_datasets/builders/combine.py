@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import tree
@@ -25,6 +25,7 @@ class Options(BuilderOptions):
     """`parents` are folders such as artifacts/raw/<name>; those that the source links to where nothing is said."""
 
     parents: tuple[str, ...] = ()
+    ids: Literal["keep", "prefix"] = "keep"  # "prefix": the parent's name before each id, where parents number their episodes alike
 
 
 class Builder(BuilderBase):
@@ -61,13 +62,15 @@ class Builder(BuilderBase):
             for number, episode in enumerate(parent.episodes()):
                 if number == 0 and (dropped := sorted(set(episode.metadata) - self.columns)):
                     self.notes.append(f"{parent.name}: metadata that not all parents have were left out: {', '.join(dropped)}.")
-                other = seen.setdefault(episode.episode_id, parent)
+                episode_id = f"{parent.name}-{episode.episode_id}" if self.options.ids == "prefix" else episode.episode_id
+                other = seen.setdefault(episode_id, parent)
                 if other is not parent:
                     raise HindcastError(
-                        f"The episode id '{episode.episode_id}' is in '{other.name}' ({other.folder}) and in '{parent.name}' "
-                        f"({parent.folder}). Ids are unique; rename those of one of them (in its source), or leave one out."
+                        f"The episode id '{episode_id}' is in '{other.name}' ({other.folder}) and in '{parent.name}' "
+                        f"({parent.folder}). Ids are unique. Set 'ids: prefix' in its options to put a parent's name before its ids."
                     )
-                yield replace(episode, metadata={key: value for key, value in episode.metadata.items() if key in self.columns})
+                metadata = {key: value for key, value in episode.metadata.items() if key in self.columns}
+                yield replace(episode, episode_id=episode_id, metadata=metadata)
             self.notes.append(f"{number + 1:,} episodes are from '{parent.name}' (digest {parent.manifest.digest[:12]}).")
             self.counts[f"from_{parent.name}"] = number + 1
 

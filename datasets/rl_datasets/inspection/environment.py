@@ -34,6 +34,23 @@ def match_environment(name: str, observation: np.ndarray, action: np.ndarray, is
     return None
 
 
+def difference(env_id: str, observation: np.ndarray, action: np.ndarray, is_category: bool) -> str:
+    """Says how an environment's arrays differ from observation [n, d] and action [n, k]; "" where they do not, or it cannot be made."""
+    spec = _spec(env_id)
+    if spec is None:
+        return ""
+    told = []
+    if not isinstance(spec.observation, ArraySpec) or spec.observation.shape != observation.shape[1:]:
+        shape = list(spec.observation.shape) if isinstance(spec.observation, ArraySpec) else "several arrays"
+        told.append(f"observations of {env_id} are {shape}, those of the columns {list(observation.shape[1:])}")
+    if spec.action.is_discrete != is_category:
+        kinds = [f"one of {spec.action.num_values}" if spec.action.is_discrete else "numbers", "a category" if is_category else "numbers"]
+        told.append(f"actions of {env_id} are {kinds[0]}, those of the columns {kinds[1]}")
+    elif not is_category and spec.action.shape != action.shape[1:]:
+        told.append(f"actions of {env_id} are {list(spec.action.shape)}, those of the columns {list(action.shape[1:])}")
+    return "; ".join(told)
+
+
 def _candidates(name: str) -> Sequence[str]:
     """Ids of the newest versions whose name is a part of this one, the longest name first."""
     import gymnasium as gym

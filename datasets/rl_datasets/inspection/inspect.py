@@ -19,7 +19,7 @@ from rl_datasets.importing.spec import describe
 from rl_datasets.inspection.columns import Oddity, oddities_of_columns
 from rl_datasets.inspection.draft import Draft, draft_mapping
 from rl_datasets.inspection.entry import UNKNOWN, dataset_name, entry_text
-from rl_datasets.inspection.environment import match_environment
+from rl_datasets.inspection.environment import difference, match_environment
 from rl_datasets.inspection.facts import Facts, facts_of
 from rl_datasets.inspection.head import HEAD_BYTES, Head
 from rl_datasets.inspection.oddities import Divided, oddities_of_rows
@@ -123,7 +123,7 @@ def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: So
     try:
         with _divided(head, draft) as divided:
             oddities += oddities_of_rows(head, roles, divided, draft)
-            _say_environment(draft, roles, divided, opened.path.name, env_id)
+            oddities += _say_environment(draft, roles, divided, opened.path.name, env_id)
             _say_metadata(draft, head, facts, roles, divided)
         _finish(draft, head, roles, opened, draft.options["env_id"])
         report, assumed = _try(head, draft)
@@ -167,7 +167,7 @@ def _try(head: Head, draft: Draft) -> tuple[ImportReport, list[str]]:
     return report, assumed
 
 
-def _say_environment(draft: Draft, roles: Roles, divided: Divided, file: str, env_id: str) -> None:
+def _say_environment(draft: Draft, roles: Roles, divided: Divided, file: str, env_id: str) -> list[Oddity]:
     action = draft.options["action"]
     is_category = isinstance(action, dict) and ({"num_values", "one_hot", "categories"} & set(action)) != set()
     observation, taken = divided.matrix(roles.of("observation")), divided.matrix(roles.of("action"))
@@ -185,6 +185,9 @@ def _say_environment(draft: Draft, roles: Roles, divided: Divided, file: str, en
     elif not is_category:
         outside = f"not {match.env_id}'s, beyond which some values or lengths are" if match is not None else "the least and greatest found"
         draft.say("bounds", "data", outside)
+    told = difference(env_id, observation, taken, is_category) if env_id and match is None else ""
+    answer = "Policies cannot be evaluated there. Map the columns that it has, and ignore others (--as ignore=COLUMN)."
+    return [Oddity("environment_differs", f"{told[0].upper()}{told[1:]}.", answer)] if told else []
 
 
 def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles, divided: Divided) -> None:

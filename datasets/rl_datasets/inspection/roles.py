@@ -171,9 +171,9 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
         if cost:
             roles.add("reward", left.pop(cost).column.name, "a cost, with the sign turned")
             roles.is_cost = True
-    tells_ends = ("lengths", "indices", "id", "start", "end", "terminal", "truncated")
-    if not any(roles.of(role) for role in tells_ends) and head.groups is None:
-        found = next((name for name, fact in left.items() if _is_id(head.arrays.get(name), fact)), None)
+    if not any(roles.of(role) for role in ("lengths", "indices", "id", "start", "end")) and head.groups is None:
+        ends = _flagged(head, roles)
+        found = next((name for name, fact in left.items() if _is_id(head.arrays.get(name), fact, ends)), None)
         if found:
             roles.add("id", found, "it stays the same over many rows, and never comes back")
             left.pop(found)
@@ -190,11 +190,20 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
                 roles.add("observation", name, "a number with no other role")
 
 
-def _is_id(values: np.ndarray | None, fact: Facts) -> bool:
+def _flagged(head: Head, roles: Roles) -> np.ndarray:
+    """The rows on which a flag of a row says that an episode ends."""
+    names = [name for role in ("terminal", "truncated") for name in roles.of(role) if head.columns[name].rows == head.rows]
+    flags = [head.arrays[name].reshape(-1) == 1 for name in names if not head.columns[name].is_text]
+    return np.flatnonzero(np.any(flags, axis=0)) if flags else np.zeros(0, np.int64)
+
+
+def _is_id(values: np.ndarray | None, fact: Facts, ends: np.ndarray) -> bool:
+    """Whether values stay the same over rows and never come back, and change wherever an episode is known to end."""
     if values is None or values.ndim > 1 or values.dtype.kind == "f" or fact.is_constant or fact.is_flag:
         return False
-    changes = 1 + int((values[1:] != values[:-1]).sum())
-    return 2 <= changes == len(set(values.tolist())) <= len(values) // 4
+    changes = np.flatnonzero(values[1:] != values[:-1])
+    at_ends = bool(np.isin(ends, [*changes, len(values) - 1]).all())
+    return at_ends and 2 <= len(changes) + 1 == len(set(values.tolist())) <= len(values) // 4
 
 
 def _counts(values: np.ndarray, ids: np.ndarray) -> bool:

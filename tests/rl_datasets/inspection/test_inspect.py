@@ -277,6 +277,32 @@ def test_a_table_that_names_nothing_needs_two_words(paste, walk):
     assert paste(found).counts == (5, ROWS - 5, 0)
 
 
+def test_an_id_is_none_of_the_observations_beside_a_flag(paste, walk):
+    data = walk(LENGTHS)
+    table = {
+        "drive": np.repeat(np.arange(5), LENGTHS),
+        "tick": np.concatenate([np.arange(n) for n in LENGTHS]),
+        "speed": data["observation"][:, 0],
+    }
+    pd.DataFrame({**table, "push": data["action"][:, 0], "points": data["reward"], "over": last_rows().astype(int)}).to_csv(
+        "hill.csv", index=False
+    )
+    found = inspect(Path("hill.csv"), {"action": ["push"], "reward": ["points"], "terminal": ["over"]})
+    pasted = paste(found)
+    assert pasted.options["ends"] == {"kind": "ids", "column": "drive", "sequence": "tick"}
+    assert (pasted.options["observation"], pasted.counts) == ("speed", (5, ROWS, 5))
+
+
+def test_an_environment_that_differs_is_told(paste, walk):
+    data = walk(LENGTHS)
+    np.savez("log.npz", **data, terminal=last_rows())
+    found = inspect(Path("log.npz"), env_id="Pendulum-v1")
+    assert evidence(found, "environment_differs") == "Observations of Pendulum-v1 are [3], those of the columns [2]."
+    found = inspect(Path("log.npz"), env_id="CartPole-v1")
+    assert "actions of CartPole-v1 are one of 2, those of the columns numbers" in evidence(found, "environment_differs")
+    assert paste(found).spec.env_id == "CartPole-v1"
+
+
 def test_actions_that_are_words_and_a_cost(paste, walk):
     data = walk(LENGTHS)
     table = {

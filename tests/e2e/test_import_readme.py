@@ -1,0 +1,73 @@
+"""The README's way from a CSV to an evaluated policy, every command as it is printed."""
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines.commands.params_text import insert_entry
+
+pytestmark = pytest.mark.e2e
+
+ROOT = Path(__file__).parents[2]
+SECTION = re.search(r"## Import your own data\n(.*?)\n## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_from_a_csv_to_an_evaluated_policy(project):
+    assert SECTION is not None
+    shutil.copy(ROOT / "params.yaml", project.root)
+    outputs = {}
+    for kind, block in re.findall(r"```(\w+)\n(.*?)```", SECTION[1], re.DOTALL):
+        if kind == "python":
+            project.run("python", "-c", block)
+        elif kind == "yaml":
+            params = project.root / "params.yaml"
+            text = params.read_text()
+            assert text.count("\nexperiments:\n") == 1
+            params.write_text(text.replace("\nexperiments:\n", f"\n{block}", 1))
+        else:
+            for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
+                outputs[line.split()[1]] = project.run(*shlex.split(line)).stdout
+    assert "drive" in outputs["inspect"]
+    entry = outputs["inspect"].partition("'dvc repro'.\n\n")[2]
+    assert "ends: {kind: ids, column: drive, sequence: tick}" in entry
+    pasted = insert_entry((ROOT / "params.yaml").read_text(), "hill", entry)
+    assert pasted in (project.root / "params.yaml").read_text() or entry in (project.root / "params.yaml").read_text()
+    rows = (project.root / "data/hill.csv").read_text().splitlines()[1:]
+    manifest = json.loads((project.root / "artifacts/raw/hill/1.0.0/manifest.json").read_text())
+    assert manifest["counts"]["episodes"] == 60
+    assert manifest["counts"]["transitions"] == len(rows)
+    assert manifest["counts"]["terminals"] == sum(row.endswith(",1") for row in rows)
+    metrics = json.loads((project.root / "artifacts/evals/hill_iql/metrics.json").read_text())
+    assert metrics["return_mean"] > 0  # the hill is climbed, which an idle car never does
+    project.run("python", "-m", "pytest", "-q", "tests/rl_datasets/test_hill.py")
+
+
+def test_only_what_is_new_is_built_when_a_data_set_is_added_to_another(project):
+    def entry(builder: str, source: str, options: str) -> str:
+        return f"{{builder: {builder}, version: 1.0.0, seed: 0, source: {source}, options: {options}}}"
+
+    def collected(seed: int) -> str:
+        made = entry("gymnasium", "requirements.lock", "{env_id: CartPole-v1, episodes: 40, policy: {kind: random}}")
+        return made.replace("seed: 0", f"seed: {seed}")
+
+    def write(parents: dict[str, str]) -> None:
+        lines = ["datasets:", *(f"  {name}: {made}" for name, made in parents.items())]
+        lines += [f"  both: {entry('combine', 'artifacts/combine/both', '{ids: prefix}')}", "combine:"]
+        lines += [f"  both_{name}: {{into: both, dataset: {name}}}" for name in parents]
+        lines += ["checks: {default: {}}", "split: {}", "learners: {}", "experiments: {}"]
+        (project.root / "params.yaml").write_text("\n".join(lines) + "\n")
+
+    write({"north": collected(0)})
+    project.run("dvc", "repro", "collect@both")
+    write({"north": collected(0), "south": collected(1)})
+    output = project.run("dvc", "repro", "collect@both").stdout
+    ran = re.findall(r"Running stage '(.*?)'", output)
+    assert sorted(ran) == ["collect@both", "collect@south", "combine@both_south"]
+    manifest = json.loads((project.root / "artifacts/raw/both/1.0.0/manifest.json").read_text())
+    assert manifest["counts"] == {"episodes": 80, "from_north": 40, "from_south": 40, "transitions": manifest["counts"]["transitions"]}
+    project.commit()
+    assert "collect@south" in project.run("hindcast", "lineage", "both").stdout
