@@ -1,0 +1,79 @@
+"""Training runs to be timed: the program that `trainer.loop.fit` runs, on batches that are on the device already."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from tests.benchmarks import matrix_work
+from tests.benchmarks.matrix_work import Shapes
+from trainer.learner import Learner, load_learner
+from trainer.preprocessing import Preprocessor, make_preprocessor
+from trainer.program import PRODUCTS, Source, compile_program
+
+Subject = Callable[[], int]  # returns how many units it did
+
+SHAPES = Shapes(batch=256, observation=17, action=6, hidden=(256, 256))
+SPEC = EnvSpec("HalfCheetah-v5", ArraySpec((17,), "float32"), ArraySpec((6,), "float32", -1, 1))
+STATISTICS = {"observation": {"observation": {"mean": [0.0] * 17, "std": [1.0] * 17}}}
+UPDATES = defaultdict(lambda: 40, {"bc": 200, "iql": 60, "cql": 6, "edac": 20})  # a turn: long enough to time
+SIDE = 2048  # of the matrices whose product is the limit
+
+
+def learner(algorithm: str, **options: Any) -> tuple[Learner[Any], Preprocessor]:
+    module: Any = load_learner(algorithm)
+    params = module.Params(hidden_sizes=SHAPES.hidden, **options) if "hidden_sizes" not in options else module.Params(**options)
+    return module.Learner(params, SPEC, 100_000), make_preprocessor(params, SPEC, STATISTICS)
+
+
+def transitions(*lead: int, next_action: bool = False) -> Transition:
+    random = np.random.default_rng(0)
+    observation, following = random.normal(size=(2, *lead, SHAPES.observation)).astype(np.float32)
+    action = random.uniform(-0.9, 0.9, (*lead, SHAPES.action)).astype(np.float32)
+    reward, discount = random.normal(size=lead).astype(np.float32), np.ones(lead, np.float32)
+    batches = Transition(observation, action, reward, discount, following)
+    if not next_action:
+        return batches
+    from rl_datasets.schema import NextAction
+
+    return batches._replace(next_action=NextAction(action[::-1].copy(), np.ones(lead, np.float32)))
+
+
+def compiled(algorithm: str, seeds: int = 1, scan: int = 40, **options: Any) -> Subject:
+    """Does `scan` updates of each seed; compiled and run once already."""
+    chosen, preprocessor = learner(algorithm, **options)
+    batches = transitions(seeds, scan, SHAPES.batch, next_action=getattr(chosen.Params, "NEXT_ACTION", False))
+    one = jax.tree.map(lambda leaf: leaf[0, 0], batches)
+    program = compile_program(Source(chosen, preprocessor, range(seeds), one, scan, None, None), None, "float32")
+    placed, carries = program.put(batches), [program.initial]
+
+    def updates() -> int:
+        carries[0] = jax.block_until_ready(program.update(carries[0], placed, 0, scan))  # type: ignore[no-untyped-call]
+        return seeds * scan
+
+    updates()
+    return updates
+
+
+def product() -> Subject:
+    """The limit: one large product in the learners' precision. Its units are floating-point operations."""
+    with jax.default_matmul_precision(PRODUCTS["float32"]):
+        matrix = jax.numpy.ones((SIDE, SIDE))
+        multiply = jax.jit(lambda a, b: a @ b).lower(matrix, matrix).compile()
+    multiply(matrix, matrix).block_until_ready()
+
+    def once() -> int:
+        multiply(matrix, matrix).block_until_ready()
+        return 2 * SIDE**3
+
+    return once
+
+
+def flops(algorithm: str, options: dict[str, Any]) -> int | None:
+    """Of one update; None where nobody has counted them."""
+    if algorithm == "iql":
+        return matrix_work.iql(SHAPES, options["order"])
+    return {"bc": matrix_work.bc(SHAPES), "cql": matrix_work.cql(SHAPES, n_actions=10)}.get(algorithm)
