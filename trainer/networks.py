@@ -125,7 +125,9 @@ class Torso(nn.Module):
         kernel_init, bias_init = hidden_initializers(self.style, split + extra)
         kernel = self.param("kernel", kernel_init, (split + extra, size), default_float())
         bias = self.param("bias", bias_init, (size,), default_float())
-        hidden = features @ kernel[:split] + jnp.expand_dims(bias, 0)
+        if action is not None and action.ndim == features.ndim:
+            features, action = jnp.concatenate([features, action], axis=-1), None  # one action a state: one product
+        hidden = features @ kernel[: features.shape[-1]] + jnp.expand_dims(bias, 0)
         if action is None:
             return hidden
         return jnp.expand_dims(hidden, tuple(range(action.ndim - hidden.ndim))) + action @ kernel[split:]

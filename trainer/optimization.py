@@ -56,8 +56,14 @@ def descend(
     for name, grad in grads.items():
         updates, opt_state[name] = optimizers[name].update(grad, opt_state[name], params[name])
         params[name] = optax.apply_updates(params[name], updates)
-        norms[f"{name}_grad_norm"] = optax.tree.norm(grad)
+        norms[f"{name}_grad_norm"] = global_norm(grad)
     return params, opt_state, norms
+
+
+def global_norm(grad: Tree) -> Array:
+    """The Euclidean norm of all leaves together. As products of a leaf with itself, which a CPU sums faster than squares."""
+    leaves = [leaf.ravel() for leaf in jax.tree.leaves(grad)]
+    return jnp.sqrt(functools.reduce(operator.add, [jnp.vdot(leaf, leaf, precision="highest") for leaf in leaves]))
 
 
 def move_target(target: Tree, params: Tree, tau: float) -> Tree:
