@@ -27,7 +27,7 @@ def entry_text(name: str, builder: str, source: str, draft: Draft, source_commen
         "  version: 1.0.0",
         "  seed: 0",
         f"  source: {_plain(source)}{_comment(source_comment)}",
-        "  options:",
+        "  options:" if draft.options else "  options: {}",
     ]
     for key in (*_ORDER, *sorted(set(draft.options) - set(_ORDER))):
         if key in draft.options:

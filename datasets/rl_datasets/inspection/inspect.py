@@ -17,6 +17,7 @@ from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import resolve
 from rl_datasets.importing.spec import describe
 from rl_datasets.inspection.columns import Oddity, oddities_of_columns
+from rl_datasets.inspection.described import builder_of, describe_folder
 from rl_datasets.inspection.draft import Draft, draft_mapping
 from rl_datasets.inspection.entry import UNKNOWN, dataset_name, entry_text
 from rl_datasets.inspection.environment import difference, match_environment
@@ -81,6 +82,9 @@ def inspect(
     """
     if not path.exists():
         raise HindcastError(f"{path} does not exist. Give the path of a file or folder.")
+    described = builder_of(path)
+    if described is not None:
+        return _inspect_described(path, *described, name or dataset_name(path.name), source, source_comment, head_bytes)
     with open_source(path, head_bytes) as opened:
         head = Head(opened.part, head_bytes)
         if head.total_rows == 0:
@@ -104,6 +108,27 @@ def inspect(
             notes=notes,
             fault=fault,
         )
+
+
+def _inspect_described(path: Path, builder: str, folder: Path, key: str, source: str, comment: str, head_bytes: int) -> Inspection:
+    found = describe_folder(builder, folder, head_bytes)
+    inner = folder.relative_to(path).as_posix()
+    within = Path(source or path) / ("" if inner == "." else inner)
+    return Inspection(
+        path=path.as_posix(),
+        builder=builder,
+        name=key,
+        rows=found.head.rows,
+        total_rows=found.head.total_rows,
+        is_whole=found.is_whole,
+        files=1,
+        columns=[_line(fact, fact.column.rows, found.roles) for fact in found.facts.values()],
+        oddities=found.oddities,
+        entry=entry_text(key, builder, within.as_posix(), found.draft, comment),
+        trial=found.counts,
+        notes=[],
+        fault="",
+    )
 
 
 Understood = tuple[Draft, list[Oddity], Mapping[str, int], list[str], str]
