@@ -5,14 +5,13 @@ trainer/learners/) and `preset` (an entry under `learners.<algorithm>`), and a d
 """
 
 import difflib
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pipelines import paths
 from pipelines.yaml_file import read_yaml
@@ -20,6 +19,7 @@ from rl_datasets.builder import BuilderOptions, load_builder
 from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams
+from rl_datasets.validation import validated
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
 COMBINE_BUILDER = "combine"
@@ -157,7 +157,7 @@ class Params(_Section):
         entry = self.datasets[dataset]
         with _at(f"datasets.{dataset}.builder"):
             module = load_builder(entry.builder)
-        options: BuilderOptions = _validate(module.Options, entry.options, f"datasets.{dataset}.options")
+        options: BuilderOptions = validated(module.Options, entry.options, f"datasets.{dataset}.options")
         return options
 
     def learner_params(self, experiment: str) -> Any:
@@ -171,7 +171,7 @@ class Params(_Section):
 
         with _at(f"learners.{algorithm}"):
             module = load_learner(algorithm)
-        return _validate(module.Params, self.learners[algorithm][preset], f"learners.{algorithm}.{preset}")
+        return validated(module.Params, self.learners[algorithm][preset], f"learners.{algorithm}.{preset}")
 
 
 def read_values(path: Path = paths.PARAMS) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def read_values(path: Path = paths.PARAMS) -> dict[str, Any]:
 
 def load_params(path: Path = paths.PARAMS) -> Params:
     """Returns params.yaml as frozen models. Raises HindcastError that names every fault: the key's path, the value, what is allowed."""
-    return _validate(Params, read_values(path), "")
+    return validated(Params, read_values(path), "")
 
 
 def validate_all(params: Params) -> None:
@@ -201,67 +201,6 @@ def validate_all(params: Params) -> None:
     for algorithm, presets in params.learners.items():
         for preset in presets:
             params.preset(algorithm, preset)
-
-
-def _validate(model: type[Model], values: Mapping[str, Any], path: str) -> Model:
-    try:
-        # Strict, so that "2" is no number and true no integer; through JSON, where a list may still stand for a tuple.
-        return model.model_validate_json(json.dumps(values, default=str), strict=True)
-    except ValidationError as error:
-        lines = [_describe(fault, path, model, values) for fault in error.errors()]
-        raise HindcastError("params.yaml:\n" + "\n".join(f"  {line}" for line in lines)) from error
-
-
-def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> str:
-    """One fault of pydantic's as 'key.path: found <value>; <what is allowed>'."""
-    parts = _without_tags(fault["loc"], values)
-    location = ".".join(str(part) for part in (path, *parts) if part not in ("", "[key]"))
-    message = fault["msg"].removeprefix("Value error, ")
-    if fault["type"] == "extra_forbidden":
-        known = _fields_at(model, fault["loc"][:-1])
-        near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"allowed here: {', '.join(known)}" if known else "it is not allowed here"
-        return f"{location}: unknown key (value {fault['input']!r}); {hint}"
-    if fault["type"] == "missing":
-        return f"{location}: missing; {message.lower()}"
-    return f"{location}: found {fault['input']!r}; {message[0].lower()}{message[1:]}"
-
-
-def _without_tags(location: tuple[Any, ...], values: Any) -> list[Any]:
-    """The parts of a location that are keys in the file; pydantic adds the `kind` of an entry that has several."""
-    parts, tagged = [], False
-    for part in location:
-        tagged = not tagged and isinstance(values, Mapping) and values.get("kind") == part
-        if tagged:
-            continue
-        parts.append(part)
-        if isinstance(values, Mapping):
-            values = values.get(part)
-        elif isinstance(values, list) and isinstance(part, int):
-            values = values[part]
-    return parts
-
-
-def _fields_at(model: Any, location: tuple[Any, ...]) -> list[str]:
-    """The field names of the model that a location inside `model` leads to; none where it leads elsewhere."""
-    for part in location:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            field = model.model_fields.get(str(part))
-            model = field.annotation if field else None
-        else:  # one of several kinds, or a mapping or sequence of models, whose last argument is the element
-            choices = [choice for choice in _members(model) if part in get_args(choice.model_fields["kind"].annotation)]
-            model = choices[0] if choices else (get_args(model) or (None,))[-1]
-    return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
-
-
-def _members(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models with a `kind` inside an annotation such as Annotated[A | B, ...]."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        if "kind" in annotation.model_fields:
-            yield annotation
-        return
-    for argument in get_args(annotation):
-        yield from _members(argument)
 
 
 def _require(name: str, known: Iterable[str], path: str, what: str) -> None:

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -10,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -20,23 +18,21 @@ from pipelines.params import ExperimentParams, Params
 from pipelines.stage import console, main
 from rl_datasets.files import read_json, replacing
 from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
-from rl_datasets.rlds import DESCRIPTION, read_spec, read_splits
+from rl_datasets.rlds import DESCRIPTION, read_spec
 from rl_datasets.schema import EnvSpec, Transition, Tree
 from rl_datasets.stream import Stream, open_stream
 from trainer import loop
-from trainer.bundle import Bundle, Dataset, save_bundle, stack_bundles
+from trainer.bundle import Bundle, Dataset, make_bundle, stack_bundles
 from trainer.checkpoint import PACKAGES, CheckpointFolder, run_fingerprint
 from trainer.curves import write_csv, write_tensorboard
+from trainer.data import training_feed, validation_batches
 from trainer.diagnosis import Symptom, diagnose, largest_discounted_return
-from trainer.feed import Feed, FeedName, TableFeed, choose_feed, scan_length
 from trainer.learner import Learner, LearnerParams, load_learner
-from trainer.points import TRAIN, VALIDATION, Row
+from trainer.points import TRAIN, Row
 from trainer.preprocessing import Preprocessor, make_preprocessor
-from trainer.program import default_devices
 from trainer.selection import ENVIRONMENT_RETURN, selection_note
 
 EVALUATION_SEED = 0x74726169  # of evaluations while training: episodes that no evaluate stage counts, unless it asks for this seed
-VALIDATION_BATCHES = 16  # at most so many, the same ones for each point of the curves
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ def run(key: str, params: Params) -> Path:
     task = prepare(key, params)
     folder = paths.MODELS / key
     checkpoints = CheckpointFolder(paths.CHECKPOINTS / key, task.fingerprint)
-    feed, why = training_feed(task, params.runtime.feed)
+    feed, why = training_feed(task.stream, task.spec, task.plan.seeds, task.experiment.train.batch_size, params.runtime.feed)
     console.print(f"train@{key}: feed {why}", highlight=False, soft_wrap=True)
     with reporting(key) as report:
         fitted = loop.fit(
@@ -94,16 +90,6 @@ def run(key: str, params: Params) -> Path:
         write_model(part, key, task, fitted)
     checkpoints.remove()
     return folder
-
-
-def training_feed(task: Task, asked: FeedName) -> tuple[Feed | TableFeed, str]:
-    """Returns where batches come from, and which and why in words. It changes no byte of the result."""
-    seeds, device = task.plan.seeds, default_devices()[0]
-    scan = scan_length(len(seeds), batch_bytes(task.spec, task.experiment.train.batch_size), device)
-    chosen, why = choose_feed(asked, task.stream.is_global, task.stream.table_bytes, device)
-    if chosen == "stream":
-        return lambda start: task.stream.batches(seeds, scan, start), f"stream: {why}"
-    return TableFeed(task.stream.table(), lambda start: task.stream.indices(seeds, scan, start)), f"device: {why}"
 
 
 def symptom_printer(task: Task) -> Callable[[Sequence[Row]], None]:
@@ -152,19 +138,19 @@ def prepare(key: str, params: Params) -> Task:
     made = read_input(split, f"split@{experiment.dataset}", params, *DESCRIPTION, "stats.json")
     dataset = Dataset(experiment.dataset, version, made.digest)
     statistics = read_json(split / "stats.json", "observation", "reward", "episode_return")
-    options = {"readers": params.runtime.readers, "memory_cap_mb": train.memory_cap_mb}
+    preset = params.learner_params(key)
+    options = {"readers": params.runtime.readers, "memory_cap_mb": train.memory_cap_mb, "next_action": preset.NEXT_ACTION}
     stream = open_stream(split, TRAIN, batch_size=train.batch_size, **options)
     validation = validation_batches(split, train.batch_size, options)
     parameters = parameters_of(f"train@{key}", params)
-    return Task(experiment, params.learner_params(key), parameters, dataset, split, statistics, read_spec(split), stream, validation)
+    return Task(experiment, preset, parameters, dataset, split, statistics, read_spec(split), stream, validation)
 
 
 def write_model(part: Path, key: str, task: Task, fitted: loop.Fitted) -> None:
     """Fills a folder with the policies, the curves and the manifest."""
     train = task.experiment.train
     digests = [
-        save_bundle(
-            part / "policies" / f"seed_{seed}",
+        make_bundle(
             spec=task.spec,
             algorithm=task.experiment.algorithm,
             params=task.preset,
@@ -173,7 +159,7 @@ def write_model(part: Path, key: str, task: Task, fitted: loop.Fitted) -> None:
             preprocessor=task.preprocessor,
             policy=policy,
             dataset=task.dataset,
-        )
+        ).save(part / "policies" / f"seed_{seed}")
         for seed, policy in zip(train.seeds, fitted.policies, strict=True)
     ]
     write_csv(part / "curves.csv", fitted.rows, train.seeds)
@@ -200,24 +186,6 @@ def notes(task: Task, fitted: loop.Fitted) -> Iterator[str]:
     if train.select and fitted.choice:
         yield selection_note(train.select, fitted.choice, train.seeds, fitted.step)
     yield from map(str, symptoms(task, fitted.rows))
-
-
-def batch_bytes(spec: EnvSpec, batch_size: int) -> int:
-    """The size of a batch of transitions."""
-    leaves = [*jax.tree.leaves(spec.observation), *jax.tree.leaves(spec.observation), spec.action]
-    return batch_size * sum([8, *(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in leaves)])
-
-
-def validation_batches(split: Path, batch_size: int, options: dict[str, int]) -> Transition | None:
-    """Returns batches [V, B, ...] of the validation split, drawn with seed 0; None where there is none. A small split is one batch."""
-    counts = read_splits(split).get(VALIDATION)
-    if counts is None:
-        return None
-    size = min(batch_size, counts.transitions)
-    stream = open_stream(split, VALIDATION, batch_size=size, **options)
-    batches = stream.batches((0,), min(VALIDATION_BATCHES, counts.transitions // size), 0)
-    drawn: Transition = jax.tree.map(lambda leaf: leaf[0], next(batches).transition)
-    return drawn
 
 
 @contextmanager

@@ -71,22 +71,40 @@ class Bundle:
         return Dataset(**self.description["dataset"])
 
     def act(self, observation: Tree) -> np.ndarray:
-        """Returns the deterministic actions [N, ...] for raw observations [N, ...], in the spec's dtype and bounds."""
-        inputs = check_observation(observation, self.spec, leading=1)
-        return np.asarray(_act(self.learner, self.preprocessor, self.policy, inputs), self.spec.action.dtype)
+        """Returns the deterministic action for a raw observation as the environment gives it, or [N, ...] for N of them, [N, ...].
+
+        In the spec's dtype and bounds. Raises HindcastError where the observation does not fit the spec.
+        """
+        inputs, alone = self._inputs(observation)
+        actions = np.asarray(_act(self.learner, self.preprocessor, self.policy, inputs), self.spec.action.dtype)
+        return actions[0] if alone else actions
 
     def sample(self, observation: Tree, seed: int) -> np.ndarray:
-        """Returns actions [N, ...] drawn from the policy: equal seeds and observations give equal actions."""
-        inputs = check_observation(observation, self.spec, leading=1)
-        actions = _sample(self.learner, self.preprocessor, self.policy, jax.random.key(seed), inputs)
-        return np.asarray(actions, self.spec.action.dtype)
+        """Returns an action drawn from the policy, or N of them, as `act`: equal seeds and observations give equal actions."""
+        inputs, alone = self._inputs(observation)
+        drawn = _sample(self.learner, self.preprocessor, self.policy, jax.random.key(seed), inputs)
+        actions = np.asarray(drawn, self.spec.action.dtype)
+        return actions[0] if alone else actions
+
+    def save(self, path: Path | str) -> str:
+        """Writes the folder `path` whole or not at all, for `load_bundle`. Returns the digest."""
+        with replacing(Path(path)) as part:
+            (part / WEIGHTS).write_bytes(_weights(_named_arrays(self.policy)))
+            write_json(part / DESCRIPTION, self.description)
+        return self.digest
+
+    def _inputs(self, observation: Tree) -> tuple[Tree, bool]:
+        """The observation with a leading axis [N], and whether it had none."""
+        first = np.ndim(observation_leaves(observation, self.spec)[0])
+        alone = first == len(tree.flatten(self.spec.observation)[0].shape)
+        inputs = check_observation(observation, self.spec, leading=0 if alone else 1)
+        return tree.map_structure(lambda leaf: np.expand_dims(leaf, 0), inputs) if alone else inputs, alone
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _assemble, (self.description, _named_arrays(self.policy))
 
 
-def save_bundle(
-    path: Path,
+def make_bundle(
     *,
     spec: EnvSpec,
     algorithm: str,
@@ -96,16 +114,12 @@ def save_bundle(
     preprocessor: Preprocessor,
     policy: Tree,
     dataset: Dataset,
-) -> str:
-    """Writes the folder `path` whole or not at all and returns the bundle's digest.
-
-    `policy` is what `Learner.policy` returned for one seed. Raises HindcastError where a weight is not finite.
-    """
+) -> Bundle:
+    """Returns what training made for one seed; `policy` is what `Learner.policy` returned. Raises HindcastError where it isn't finite."""
     tensors = _named_arrays(policy)
     spoilt = sorted(name for name, array in tensors.items() if not np.isfinite(array).all())
     if spoilt:
-        raise HindcastError(f"The policy of seed {seed} has weights that are not finite ({', '.join(spoilt[:3])}), so it was not saved.")
-    weights = safetensors.numpy.save(tensors)  # no metadata: its order is not stable with more than one key
+        raise HindcastError(f"The policy of seed {seed} has weights that are not finite ({', '.join(spoilt[:3])}), so it was not kept.")
     description = {
         "format": FORMAT,
         "algorithm": algorithm,
@@ -117,17 +131,17 @@ def save_bundle(
         "seed": seed,
         "spec": spec.to_json(),
         "updates": updates,
-        "weights": hashlib.sha256(weights).hexdigest(),
+        "weights": hashlib.sha256(_weights(tensors)).hexdigest(),
     }
-    digest = _digest(description)
-    with replacing(path) as part:
-        (part / WEIGHTS).write_bytes(weights)
-        write_json(part / DESCRIPTION, {**description, "digest": digest})
-    return digest
+    return _assemble({**description, "digest": _digest(description)}, tensors)
 
 
-def load_bundle(path: Path) -> Bundle:
-    """Raises HindcastError where the folder holds no bundle, or one that is damaged, of another format or of other code of the user's."""
+def load_bundle(path: Path | str) -> Bundle:
+    """Returns the policy that `Bundle.save` wrote.
+
+    Raises HindcastError where the folder holds no bundle, or one that is damaged, of another format or of other code of the user's.
+    """
+    path = Path(path)
     description = read_json(path / DESCRIPTION)
     found = description.get("format") if isinstance(description, dict) else type(description).__name__
     if found != FORMAT:
@@ -177,17 +191,23 @@ def check_observation(observation: Tree, spec: EnvSpec, leading: int) -> Tree:
 
     `leading` is the number of axes before a leaf's own shape. Environments give float64 where data sets hold float32.
     """
-    try:
-        leaves = tree.flatten_up_to(spec.observation, observation)
-    except (TypeError, ValueError) as error:
-        raise HindcastError(f"The observation is nested otherwise than the policy's spec says: {error}") from error
+    leaves = observation_leaves(observation, spec)
     arrays = [np.asarray(leaf) for leaf in leaves]
     for array, (name, expected) in zip(arrays, named_leaves(spec.observation, "observation"), strict=True):
         if array.ndim != leading + len(expected.shape) or array.shape[leading:] != expected.shape:
-            axes = ", ".join(("S", "N")[-leading:])
+            axes = ", ".join(("S", "N")[2 - leading :])
             raise HindcastError(f"'{name}' has shape {list(array.shape)}, but the policy takes [{axes}] + {list(expected.shape)}.")
     specs = tree.flatten(spec.observation)
     return tree.unflatten_as(spec.observation, [array.astype(s.dtype, copy=False) for array, s in zip(arrays, specs, strict=True)])
+
+
+def observation_leaves(observation: Tree, spec: EnvSpec) -> list[Any]:
+    """Raises HindcastError where the observation is nested otherwise than the spec says."""
+    try:
+        leaves: list[Any] = tree.flatten_up_to(spec.observation, observation)
+    except (TypeError, ValueError) as error:
+        raise HindcastError(f"The observation is nested otherwise than the policy's spec says: {error}") from error
+    return leaves
 
 
 @functools.partial(jax.jit, static_argnums=0)
@@ -236,6 +256,10 @@ def _named(policy: Tree) -> list[tuple[str, Any]]:
 
 def _named_arrays(policy: Tree) -> dict[str, np.ndarray]:
     return {name: np.ascontiguousarray(leaf) for name, leaf in _named(policy)}
+
+
+def _weights(tensors: Mapping[str, np.ndarray]) -> bytes:
+    return safetensors.numpy.save(dict(tensors))  # no metadata: its order is not stable with more than one key
 
 
 def _digest(description: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Transition
-from trainer.program import Table, shape_of
+from trainer.program import Table, gathered, shape_of
 
 FeedName = Literal["auto", "stream", "device"]
 SHARE = 0.25  # of the free memory of a device that a split may take there
@@ -43,13 +43,8 @@ class TableFeed:
 
     def batch(self, index: np.ndarray) -> Transition:
         """The shapes of one batch [B, ...]."""
-        size, table = index.shape[-1], self.table
-
-        def rows(leaf: Any) -> Any:
-            return shape_of((size, *leaf.shape[1:]), leaf.dtype)
-
-        observation = jax.tree.map(rows, table.observation)
-        return Transition(observation, rows(table.action), rows(table.reward), rows(table.discount), observation)
+        shapes: Transition = jax.eval_shape(gathered, self.table, shape_of(index.shape[-1:], np.int32))
+        return shapes
 
 
 class Placed(NamedTuple):

@@ -82,6 +82,7 @@ class LearnerParams(Group):
     """
 
     NETWORKS: ClassVar[tuple[str, ...]] = ("policy",)
+    NEXT_ACTION: ClassVar[bool] = False  # whether its batches are to hold the data's next actions
 
     gamma: float = Field(0.99, ge=0, lt=1)
     # what the data enter as; see trainer/preprocessing.py

@@ -11,7 +11,7 @@ import optax
 from jax import Array
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec, Transition, Tree, named_leaves
+from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition, Tree, named_leaves
 from trainer.learner import LearnerParams
 
 
@@ -122,7 +122,8 @@ def mean_by_blocks(function: Callable[[Tree, Any], Array], params: Tree, rows: A
             return jax.tree.map(jnp.add, total, jax.value_and_grad(of_block)(params, block)), None
 
         nothing = jax.tree.map(jnp.zeros_like, jax.eval_shape(jax.value_and_grad(of_block), params, jax.tree.map(lambda x: x[0], blocks)))
-        return jax.lax.scan(add, nothing, blocks)[0]
+        total: tuple[Array, Tree] = jax.lax.scan(add, nothing, blocks)[0]
+        return total
 
     def backward(grad: Tree, cotangent: Array) -> tuple[Tree]:
         return (jax.tree.map(lambda leaf: cotangent * leaf, grad),)
@@ -153,6 +154,9 @@ def check_batch(batch: Transition, spec: EnvSpec) -> None:
             )
         expected += named_leaves(spec.observation, name)
         found += [leaf for _, leaf in named_leaves(nest, name)]
+    if isinstance(batch.next_action, NextAction):
+        expected += [("next_action", spec.action), ("next_action.exists", scalar)]
+        found += [*batch.next_action]
     for (name, leaf), array in zip(expected, found, strict=True):
         if array.shape != (size, *leaf.shape):
             raise HindcastError(

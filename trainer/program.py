@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import Array, Transition, Tree
+from rl_datasets.schema import Array, NextAction, Transition, Tree
 from trainer.learner import Learner
 from trainer.preprocessing import Preprocessor
 
@@ -57,6 +57,9 @@ class Table(Protocol):
 
     @property
     def row(self) -> Array: ...  # [M]
+
+    @property
+    def follows(self) -> Array | tuple[()]: ...  # [M], whether a next action exists; where these are asked for
 
 
 class Program(Protocol):
@@ -184,7 +187,9 @@ def gathered(table: Table, index: Array) -> Transition:
         return leaf.at[at].get(mode="promise_in_bounds")
 
     following = jax.tree.map(lambda leaf: rows(leaf, start + 1), table.observation)
-    return Transition(jax.tree.map(rows, table.observation), rows(table.action), rows(table.reward), rows(table.discount), following)
+    next_action = () if isinstance(table.follows, tuple) else NextAction(rows(table.action, start + 1), table.follows[index])
+    now = (jax.tree.map(rows, table.observation), rows(table.action), rows(table.reward), rows(table.discount))
+    return Transition(*now, following, next_action)
 
 
 def first_state(learner: Learner[Any], key: Array) -> Tree:

@@ -141,6 +141,13 @@ class Episode:
         return float(self.reward[:-1].sum(dtype=np.float64))
 
 
+class NextAction(NamedTuple):
+    """What was done at the next observation; nothing where the episode ended there, be it terminal or not."""
+
+    action: Array  # [B, ...], to be read only where it exists
+    exists: Array  # [B] float32, 1 or 0
+
+
 class Transition(NamedTuple):
     """A batch of transitions. Observations are pytrees; no transition crosses an episode's end."""
 
@@ -149,6 +156,7 @@ class Transition(NamedTuple):
     reward: Array  # [B] float32
     discount: Array  # [B] float32, the environment's
     next_observation: Tree  # [B, ...]
+    next_action: NextAction | tuple[()] = ()  # of learners that ask for it (`LearnerParams.NEXT_ACTION`)
 
 
 def as_bound(values: Any) -> Bound:

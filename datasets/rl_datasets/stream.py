@@ -28,7 +28,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.permutation import permuted
 from rl_datasets.rlds.quiet_tensorflow import tf
 from rl_datasets.rlds.reader import RldsReader, Shard, true_discount
-from rl_datasets.schema import ArraySpec, EnvSpec, Transition, Tree
+from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition, Tree
 from rl_datasets.windows import Plan, Segment
 
 _CHUNK = 2**14  # rows gathered at once
@@ -50,6 +50,7 @@ class Table(NamedTuple):
     reward: np.ndarray  # [N] float32
     discount: np.ndarray  # [N] float32
     row: np.ndarray  # [M] int64
+    follows: np.ndarray | tuple[()] = ()  # [M] float32, whether a next action exists; where these are asked for
 
 
 class Part(NamedTuple):
@@ -65,7 +66,8 @@ WHOLE = Part(0, 1)
 class Stream:
     """A split opened for training, by `open_stream`."""
 
-    def __init__(self, reader: RldsReader, split: str, plan: Plan, readers: int) -> None:
+    def __init__(self, reader: RldsReader, split: str, plan: Plan, readers: int, next_action: bool) -> None:
+        self._next_action = next_action
         self._loader = _Loader(reader, split, plan)
         self._plan = plan
         self._readers = readers
@@ -102,7 +104,8 @@ class Stream:
         """Returns the whole split, which must fit under the memory cap (`is_global`). Raises HindcastError on missing or damaged files."""
         with _reading(self._readers) as pool:
             window = _Windows(self._loader, self._plan, pool).get(next(self._plan.segments(0, 1)))
-        return Table(window.observation, window.action, window.reward, window.discount, window.row)
+        follows = _follows(window, np.arange(len(window.row))) if self._next_action else ()
+        return Table(window.observation, window.action, window.reward, window.discount, window.row, follows)
 
     def indices(self, seeds: Sequence[int], scan: int, start: int = 0, part: Part = WHOLE) -> Iterator[np.ndarray]:
         """Yields the `index` of the elements of `batches` alone, [S, K, B] int64; only where `is_global`."""
@@ -129,7 +132,7 @@ class Stream:
     def _dataset(self, superbatches: Callable[[], Iterator[Superbatch]], seeds: int, scan: int, rows: int) -> Any:
         signature = tree.map_structure(
             lambda leaf: tf.TensorSpec((seeds, scan, rows, *leaf.shape[2:]), leaf.dtype),
-            _empty(self._loader.spec, seeds, 0),
+            _empty(self._loader.spec, seeds, 0, self._next_action),
         )
         return tf.data.Dataset.from_generator(superbatches, output_signature=signature).prefetch(1)
 
@@ -138,7 +141,7 @@ class Stream:
         with _reading(self._readers) as pool:
             windows = _Windows(self._loader, self._plan, pool)
             while True:
-                output = _empty(self._loader.spec, len(seeds), scan * size)
+                output = _empty(self._loader.spec, len(seeds), scan * size, self._next_action)
                 for segment in self._plan.segments(start, scan):
                     self._fill(output, seeds, segment, windows.get(segment), share)
                 yield tree.map_structure(lambda leaf: leaf.reshape(len(seeds), scan, size, *leaf.shape[2:]), output)
@@ -154,6 +157,9 @@ class Stream:
                 row = window.row[order]
                 _gather(output.transition[:4], window[:4], row, (place, target))
                 _gather(output.transition.next_observation, window.observation, row + 1, (place, target))
+                if isinstance(output.transition.next_action, NextAction):
+                    _gather(output.transition.next_action.action, window.action, row + 1, (place, target))
+                    output.transition.next_action.exists[place, target] = _follows(window, order)
                 output.index[place, target] = order + _shift(window, order)
 
     def _rows(self, segment: Segment, chunk: slice, share: range) -> tuple[slice, np.ndarray]:
@@ -190,8 +196,8 @@ def _reading(readers: int) -> Iterator[ThreadPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def open_stream(path: Path, split: str, *, batch_size: int, readers: int, memory_cap_mb: int) -> Stream:
-    """Opens a split of an RLDS directory; reading starts with the first batch.
+def open_stream(path: Path, split: str, *, batch_size: int, readers: int, memory_cap_mb: int, next_action: bool = False) -> Stream:
+    """Opens a split of an RLDS directory; reading starts with the first batch. With `next_action`, transitions hold it.
 
     Raises HindcastError where the split is missing, has fewer transitions than a batch, or has a shard of which two do not
     fit under the cap though the whole split does not fit either.
@@ -212,7 +218,7 @@ def open_stream(path: Path, split: str, *, batch_size: int, readers: int, memory
         )
     window_steps = cap if sum(steps) <= cap else cap // 2  # two windows at once: one in use, one being read
     counts = tuple(all_steps - all_episodes for all_steps, all_episodes in zip(steps, episodes, strict=True))
-    return Stream(reader, split, Plan(tuple(steps), counts, window_steps, batch_size), readers)
+    return Stream(reader, split, Plan(tuple(steps), counts, window_steps, batch_size), readers, next_action)
 
 
 class _Window(NamedTuple):
@@ -331,13 +337,20 @@ def _shift(window: _Window, order: np.ndarray) -> np.ndarray:
     return shift
 
 
+def _follows(window: _Window, order: np.ndarray) -> np.ndarray:
+    """Returns whether the transition after each of some, in their window, goes on where it ends: float32."""
+    following = window.row[np.minimum(order + 1, len(window.row) - 1)]
+    follows: np.ndarray = (following == window.row[order] + 1).astype(np.float32)
+    return follows
+
+
 def _gather(targets: Tree, sources: Tree, rows: np.ndarray, where: tuple[int, slice]) -> None:
     """Copies rows of every source to a place in its target."""
     for target, source in zip(tree.flatten(targets), tree.flatten(sources), strict=True):
         np.take(source, rows, axis=0, out=target[where], mode="clip")  # mode "raise" would copy through a buffer
 
 
-def _empty(spec: EnvSpec, seeds: int, rows: int) -> Superbatch:
+def _empty(spec: EnvSpec, seeds: int, rows: int, next_action: bool) -> Superbatch:
     """Returns a superbatch to be filled, its [K, B] flattened."""
 
     def array(leaf: ArraySpec) -> np.ndarray:
@@ -345,7 +358,8 @@ def _empty(spec: EnvSpec, seeds: int, rows: int) -> Superbatch:
 
     observation, next_observation = (tree.map_structure(array, spec.observation) for _ in range(2))
     reward, discount, index = map(array, (ArraySpec((), "float32"), ArraySpec((), "float32"), ArraySpec((), "int64")))
-    return Superbatch(Transition(observation, array(spec.action), reward, discount, next_observation), index)
+    following = NextAction(array(spec.action), array(ArraySpec((), "float32"))) if next_action else ()
+    return Superbatch(Transition(observation, array(spec.action), reward, discount, next_observation, following), index)
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -17,7 +17,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import read_manifest
 from rl_datasets.rlds import read_episodes, read_spec
 from rl_datasets.rollout import episode_seed
-from trainer.bundle import Dataset, load_bundle, save_bundle
+from trainer.bundle import Dataset, load_bundle, make_bundle
 from trainer.learner import load_learner
 from trainer.preprocessing import make_preprocessor
 
@@ -140,9 +140,10 @@ def teacher(project: Path) -> Path:
     preprocessor = make_preprocessor(preset, spec, {"observation": {"observation": {"mean": [0.0] * 4, "std": [1.0] * 4}}})
     policy = jax.device_get(learner.policy(learner.init(jax.random.key(0))))
     dataset = Dataset("toy", "1.0.0", "d")
-    save_bundle(
-        POLICY, spec=spec, algorithm="bc", params=preset, updates=1, seed=0, preprocessor=preprocessor, policy=policy, dataset=dataset
+    bundle = make_bundle(
+        spec=spec, algorithm="bc", params=preset, updates=1, seed=0, preprocessor=preprocessor, policy=policy, dataset=dataset
     )
+    bundle.save(POLICY)
     return POLICY
 
 

@@ -20,7 +20,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_json
 from rl_datasets.manifest import Manifest, read_manifest, write_manifest
 from rl_datasets.schema import EnvSpec, ReferenceReturns
-from trainer.bundle import Dataset, load_bundle, save_bundle
+from trainer.bundle import Dataset, load_bundle, make_bundle
 from trainer.evaluation import environment_seeds
 from trainer.learners import bc
 from trainer.preprocessing import make_preprocessor
@@ -89,7 +89,7 @@ def write_policy(spec: EnvSpec, folder: int, **changes: Any) -> None:
         "policy": jax.tree.map(lambda leaf: rng.normal(size=leaf.shape).astype(np.float32), shapes),
         "dataset": Dataset("data", "1.0.0", DIGEST),
     }
-    save_bundle(MODELS / f"seed_{folder}", **{**values, **changes})
+    make_bundle(**{**values, **changes}).save(MODELS / f"seed_{folder}")
 
 
 def write_project(spec: EnvSpec) -> None:

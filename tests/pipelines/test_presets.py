@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from pipelines.params import load_params
-from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition
 from trainer.learner import load_learner
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,8 @@ def test_a_preset_makes_a_learner_for_environments_of_its_kind(algorithm: str, p
         return jax.ShapeDtypeStruct((size, *leaf.shape), jax.dtypes.canonicalize_dtype(leaf.dtype))
 
     scalar = jax.ShapeDtypeStruct((size,), np.float32)
-    transition = Transition(batch(spec.observation), batch(spec.action), scalar, scalar, batch(spec.observation))
+    now, following = batch(spec.observation), NextAction(batch(spec.action), scalar)
+    transition = Transition(now, batch(spec.action), scalar, scalar, now, following)
     after, metrics = jax.eval_shape(learner.update, state, transition)
     assert jax.tree.structure(after) == jax.tree.structure(state)
     assert all(metric.shape == () for metric in metrics.values())

@@ -20,6 +20,7 @@ from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.splits import SplitParams
 from trainer.bundle import load_bundle
+from trainer.data import batch_bytes
 from trainer.evaluation import EvaluationEpisode
 
 SPEC = EnvSpec("Sign-v0", ArraySpec((2,), "float32"), ArraySpec((), "int64", 0, 1, 2))
@@ -227,4 +228,4 @@ def test_the_bar_stays_when_training_is_done_and_goes_when_it_fails(capsys: pyte
 
 
 def test_batch_bytes() -> None:
-    assert train.batch_bytes(SPEC, 10) == 10 * (2 * 8 + 8 + 4 + 4)
+    assert batch_bytes(SPEC, 10) == 10 * (2 * 8 + 8 + 4 + 4)

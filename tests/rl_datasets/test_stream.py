@@ -73,6 +73,23 @@ def test_each_row_is_the_transition_that_its_index_names(toy, folder):
         assert (transition.reward[place], transition.discount[place]) == (reward, discount)
 
 
+def test_a_next_action_is_the_episodes_next_one_and_there_is_none_at_its_end(toy, folder, wide):
+    stream = open_stream(folder, "train", batch_size=8, readers=2, memory_cap_mb=64, next_action=True)
+    transition, index = take(stream, [0], 4, 0, 8)
+    expected = [(episode.action[t + 1], float(t + 1 < episode.length)) for episode in toy.episodes for t in range(episode.length)]
+    for place in np.ndindex(index.shape):
+        action, exists = expected[index[place]]
+        assert transition.next_action.exists[place] == exists
+        if exists:
+            np.testing.assert_array_equal(transition.next_action.action[place], action)
+    np.testing.assert_array_equal(stream.table().follows, [exists for _, exists in expected])
+    windows = open_stream(wide, "train", batch_size=8, readers=2, memory_cap_mb=WINDOWED, next_action=True)
+    transition, _ = take(windows, [0], 64, 0, 200)
+    following, exists = transition.next_action  # actions there count on by one
+    np.testing.assert_array_equal(following[exists == 1], transition.action[exists == 1] + 1)
+    assert next(opened(folder).batches([0], 1)).transition.next_action == ()
+
+
 def test_nests_and_dtypes_are_those_of_the_spec(toy, folder):
     transition, index = next(opened(folder).batches([0, 1, 2], 5))
     for nest, spec in ((transition.observation, toy.spec.observation), (transition.next_observation, toy.spec.observation)):

@@ -14,7 +14,7 @@ import numpy as np
 
 from rl_datasets.files import replacing
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition
-from trainer.bundle import Dataset, save_bundle
+from trainer.bundle import Dataset, make_bundle
 from trainer.checkpoint import CheckpointFolder
 from trainer.curves import write_csv, write_tensorboard
 from trainer.learner import load_learner
@@ -71,7 +71,7 @@ def main(folder: Path) -> None:
     with replacing(folder / "model") as part:
         for seed, policy in zip(PLAN.seeds, fitted.policies, strict=True):
             rest = {"spec": SPEC, "algorithm": "bc", "params": params, "updates": PLAN.updates, "preprocessor": preprocessor}
-            save_bundle(part / f"seed_{seed}", seed=seed, policy=policy, dataset=Dataset("line", "1.0.0", "d"), **rest)
+            make_bundle(seed=seed, policy=policy, dataset=Dataset("line", "1.0.0", "d"), **rest).save(part / f"seed_{seed}")
         write_csv(part / "curves.csv", fitted.rows, PLAN.seeds)
         write_tensorboard(part / "tensorboard", fitted.rows, PLAN.seeds)
     checkpoints.remove()

@@ -12,7 +12,7 @@ import pytest
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, ReferenceReturns
-from trainer.bundle import Dataset, load_bundle, save_bundle, stack_bundles
+from trainer.bundle import Dataset, load_bundle, make_bundle, stack_bundles
 from trainer.learner import load_learner
 from trainer.preprocessing import Preprocessor, make_preprocessor
 
@@ -45,8 +45,7 @@ def save(path: Path, spec: EnvSpec = DISCRETE, seed: int = 0, **changes: Any) ->
     params = module.Params(hidden_sizes=(8, 4), **changes)
     learner = module.Learner(params, spec, 10)
     policy = jax.device_get(learner.policy(learner.init(jax.random.key(seed))))
-    save_bundle(
-        path,
+    make_bundle(
         spec=spec,
         algorithm="bc",
         params=params,
@@ -55,7 +54,7 @@ def save(path: Path, spec: EnvSpec = DISCRETE, seed: int = 0, **changes: Any) ->
         preprocessor=preprocessor_of(spec, seed),
         policy=policy,
         dataset=Dataset("toy", "1.0.0", "d1"),
-    )
+    ).save(path)
     return learner, policy
 
 
@@ -131,7 +130,7 @@ def test_a_stack_refuses_policies_of_two_experiments(tmp_path: Path) -> None:
     ("observation", "message"),
     [
         (np.zeros((2, 4)), r"'observation' has shape \[2, 4\], but the policy takes \[N\] \+ \[3\]"),
-        (np.zeros(3), r"shape \[3\], but the policy takes \[N\] \+ \[3\]"),
+        (np.zeros((1, 2, 3)), r"shape \[1, 2, 3\], but the policy takes \[N\] \+ \[3\]"),
     ],
 )
 def test_refuses_an_observation_that_does_not_fit(tmp_path: Path, observation: np.ndarray, message: str) -> None:
@@ -140,20 +139,29 @@ def test_refuses_an_observation_that_does_not_fit(tmp_path: Path, observation: n
         load_bundle(tmp_path / "b").act(observation)
 
 
+@pytest.mark.parametrize("spec", [DISCRETE, CONTINUOUS], ids=lambda spec: spec.env_id)
+def test_one_observation_gives_one_action(tmp_path: Path, spec: EnvSpec) -> None:
+    save(tmp_path / "b", spec)
+    bundle, alone = load_bundle(tmp_path / "b"), observations(spec)
+    batch = jax.tree.map(lambda leaf: np.expand_dims(leaf, 0), alone)
+    for one, many in ((bundle.act(alone), bundle.act(batch)), (bundle.sample(alone, seed=3), bundle.sample(batch, seed=3))):
+        np.testing.assert_array_equal(one, many[0])
+        assert one.shape == spec.action.shape
+
+
 def test_refuses_an_observation_nested_otherwise(tmp_path: Path) -> None:
     save(tmp_path / "b", CONTINUOUS)
     with pytest.raises(HindcastError, match="nested otherwise"):
         load_bundle(tmp_path / "b").act({"place": np.zeros(2, np.int64)})
 
 
-def test_does_not_save_weights_that_are_not_finite(tmp_path: Path) -> None:
+def test_does_not_keep_weights_that_are_not_finite(tmp_path: Path) -> None:
     module = load_learner("bc")
     learner = module.Learner(module.Params(hidden_sizes=(4,)), DISCRETE, 1)
     policy = jax.tree.map(lambda leaf: np.full_like(leaf, np.nan), jax.device_get(learner.policy(learner.init(jax.random.key(0)))))
     rest = {"spec": DISCRETE, "algorithm": "bc", "params": learner.params, "updates": 1, "seed": 8, "dataset": Dataset("a", "1.0.0", "d")}
     with pytest.raises(HindcastError, match="policy of seed 8 has weights that are not finite"):
-        save_bundle(tmp_path / "b", preprocessor=preprocessor_of(DISCRETE, 0), policy=policy, **rest)
-    assert not (tmp_path / "b").exists()
+        make_bundle(preprocessor=preprocessor_of(DISCRETE, 0), policy=policy, **rest)
 
 
 def flip_weight(folder: Path) -> None:

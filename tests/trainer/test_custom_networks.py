@@ -15,7 +15,7 @@ import pytest
 import trainer.modules
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition
-from trainer.bundle import Dataset, load_bundle, save_bundle
+from trainer.bundle import Dataset, load_bundle, make_bundle
 from trainer.construction import make_critics
 from trainer.custom import module_digests
 from trainer.learner import load_learner
@@ -231,7 +231,7 @@ def test_a_policy_acts_by_the_code_that_it_was_trained_with_or_not_at_all(nets: 
     preprocessor = make_preprocessor(load_learner("bc").Params(normalize_observations="none"), DISCRETE, {})
     policy = jax.device_get(quick_jit(own.init)(jax.random.key(0)).params["policy"])
     common = {"spec": DISCRETE, "algorithm": "bc", "params": own.params, "updates": 10, "seed": 0, "preprocessor": preprocessor}
-    save_bundle(tmp_path / "policy", **common, policy=policy, dataset=Dataset("toy", "1.0.0", "d1"))
+    make_bundle(**common, policy=policy, dataset=Dataset("toy", "1.0.0", "d1")).save(tmp_path / "policy")
     assert load_bundle(tmp_path / "policy").act(np.zeros((2, 3))).shape == (2,)
     nets.write_text(CODE.replace("nn.Dense(16)", "nn.tanh(nn.Dense(16)"))
     with pytest.raises(HindcastError, match=r"trained with other versions of trainer.modules.nets .*train again with 'dvc repro'"):

@@ -28,6 +28,7 @@ class Table(NamedTuple):
     reward: np.ndarray
     discount: np.ndarray
     row: np.ndarray
+    follows: tuple[()] = ()
 
 
 class Superbatch(NamedTuple):

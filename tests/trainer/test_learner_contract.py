@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition
 from trainer.learner import known_learners, load_learner
 
 CATEGORY = ArraySpec((), "int64", 3, 5, num_values=3)  # starts at 3, as Gymnasium's Discrete may
@@ -90,7 +90,9 @@ def random_batch(spec: EnvSpec, seed: int = 0) -> Transition:
     observation, next_observation = (jax.tree.map(lambda leaf: random_array(rng, leaf, BATCH), spec.observation) for _ in range(2))
     reward = rng.normal(size=BATCH).astype(np.float32)
     discount = (rng.random(BATCH) < 0.7).astype(np.float32)
-    batch = Transition(observation, random_array(rng, spec.action, BATCH), reward, discount, next_observation)
+    action, next_action = (random_array(rng, spec.action, BATCH) for _ in range(2))
+    following = NextAction(next_action, (rng.random(BATCH) < 0.7).astype(np.float32))
+    batch = Transition(observation, action, reward, discount, next_observation, following)
     return jax.tree.map(jnp.asarray, batch)  # type: ignore[no-any-return]
 
 
@@ -283,7 +285,8 @@ def test_finds_the_best_action_of_a_bandit_with_a_state(algorithm: str) -> None:
     best = 2 * state + 5
     action = (best + rng.uniform(-2, 2, best.shape)).astype(np.float32)
     reward = -((action - best) ** 2)[:, 0]
-    data = Transition(state, action, reward, np.zeros(600, np.float32), state)
+    none = np.zeros(600, np.float32)
+    data = Transition(state, action, reward, none, state, NextAction(action, none))
     spec = EnvSpec("Bandit-v0", ArraySpec((1,), "float32"), ArraySpec((1,), "float32", 0.0, 10.0))
     found = trained_action(algorithm, spec, data, np.asarray([[-1.0], [1.0]], np.float32))
     np.testing.assert_allclose(found[:, 0], [3, 7], atol=0.75)
