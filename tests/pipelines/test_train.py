@@ -124,7 +124,7 @@ def test_runs_in_another_folder_to_the_same_bytes(trained: Path, project: Path) 
 def test_a_loss_that_explodes_keeps_the_checkpoint_and_the_old_model(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     OUT.mkdir(parents=True)
     (OUT / "curves.csv").write_text("old")
-    monkeypatch.setattr(train, "scan_length", lambda *_: 1)  # so that there is a checkpoint after the first update
+    monkeypatch.setattr("trainer.data.scan_length", lambda *_: 1)  # so that there is a checkpoint after the first update
     kept = r"The last good checkpoint, of 1 updates, is kept in artifacts/checkpoints/exp\."
     with pytest.raises(HindcastError, match=rf"Try a lower learning_rate.* It was seed \d, update 1 .*policy_loss.*{kept}"):
         train.run("exp", params({"learning_rate": 1e37}))
