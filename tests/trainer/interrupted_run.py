@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from rl_datasets.files import replacing
@@ -56,7 +57,7 @@ def drawn(base: int, *leading: int) -> Transition:
 def feed(start: int) -> Iterator[Superbatch]:
     for base in itertools.count(start, SCAN):
         single = [drawn(base + k, len(PLAN.seeds), B) for k in range(SCAN)]
-        transition = Transition(*(np.stack(leaves, axis=1) for leaves in zip(*single, strict=True)))
+        transition = jax.tree.map(lambda *leaves: np.stack(leaves, axis=1), *single)
         time.sleep(0.005)
         yield Superbatch(transition, np.zeros((len(PLAN.seeds), SCAN, B), np.int64))
 
