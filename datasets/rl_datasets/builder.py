@@ -13,12 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 import rl_datasets.builders
 from rl_datasets.errors import HindcastError, describe_raise
 from rl_datasets.manifest import Input
-from rl_datasets.schema import EnvSpec, Episode, Tree
+from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, Tree
 
 RAW_SPLIT = "raw"  # the one split of a data set as its builder made it
 
@@ -27,6 +27,17 @@ class BuilderOptions(BaseModel):
     """The base of every builder's `Options`: frozen, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class References(BuilderOptions):
+    """Returns that scores are normalised by, and where they come from."""
+
+    random: float
+    expert: float
+    source: str = Field(min_length=1)
+
+    def value(self) -> ReferenceReturns:
+        return ReferenceReturns(self.random, self.expert, self.source)
 
 
 class BatchPolicy(Protocol):

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from gymnasium.vector import AutoresetMode
 from pydantic import Field, model_validator
 
-from rl_datasets.builder import BuilderBase, BuilderOptions, Context
+from rl_datasets.builder import BuilderBase, BuilderOptions, Context, References
 from rl_datasets.collection import Job, collect, finished
 from rl_datasets.environments import cast_notes, env_spec, make_env
 from rl_datasets.errors import HindcastError
@@ -26,23 +26,12 @@ from rl_datasets.manifest import Input
 from rl_datasets.policies import Policy, bundle_paths
 from rl_datasets.recording import truncate, unpack
 from rl_datasets.rollout import Lost
-from rl_datasets.schema import EnvSpec, Episode, ReferenceReturns, named_leaves
+from rl_datasets.schema import EnvSpec, Episode, named_leaves
 from rl_datasets.workers import in_processes
 
 CHUNK, CHUNK_BYTES = 64, 32 * 2**20  # episodes that a worker takes at once, and bytes of their observations, at most
 FIRST_CHUNK, PART = 8, 64  # with a budget of steps: episodes at first, and the part of all before it that a chunk may be
 TOO_MANY_LOST = 50  # episodes in a row, after which the environment counts as broken
-
-
-class References(BuilderOptions):
-    """Returns that scores are normalised by, and where they come from."""
-
-    random: float
-    expert: float
-    source: str = Field(min_length=1)
-
-    def value(self) -> ReferenceReturns:
-        return ReferenceReturns(self.random, self.expert, self.source)
 
 
 class Vector(BuilderOptions):

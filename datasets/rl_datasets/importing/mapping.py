@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rl_datasets.builder import BuilderOptions
-from rl_datasets.schema import ReferenceReturns
+from rl_datasets.builder import BuilderOptions, References
 
 
 def _as_tuple(value: Any) -> Any:
@@ -151,17 +150,6 @@ class GroupEnds(BuilderOptions):
 
 
 Ends = Annotated[FlagEnds | StartEnds | IndexEnds | LengthEnds | IdEnds | BreakEnds | FixedEnds | GroupEnds, Field(discriminator="kind")]
-
-
-class References(BuilderOptions):
-    """Returns that scores are normalised by, and where they come from."""
-
-    random: float
-    expert: float
-    source: str = Field(min_length=1)
-
-    def value(self) -> ReferenceReturns:
-        return ReferenceReturns(self.random, self.expert, self.source)
 
 
 class MappingOptions(BuilderOptions):
