@@ -26,7 +26,7 @@ else
   fi
 fi
 
-echo "Setting up $VENV with Python $(describe "$PYTHON"): about 170 packages, one to three minutes ..."
+echo "Setting up $VENV with Python $(describe "$PYTHON"): about 220 packages, one to three minutes ..."
 rm -f "$VENV/.made-from"
 "$PYTHON" -m venv --clear "$VENV"
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
