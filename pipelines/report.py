@@ -8,11 +8,12 @@ from rich.table import Table
 
 from pipelines import paths
 from pipelines.params import Params
-from pipelines.reporting.page import number, render_page
+from pipelines.reporting.page import render_page
 from pipelines.reporting.results import read_datasets, read_experiments
 from pipelines.stage import console, main
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json, write_text
+from rl_datasets.page.html import number
 from trainer.metrics import CONFIDENCE
 
 PAGE = "index.html"

@@ -2,74 +2,55 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from pipelines.reporting.charts import Distribution, Line, distribution_chart, line_chart
 from pipelines.reporting.definitions import DEFINITIONS
 from pipelines.reporting.results import BEHAVIOUR_SPLIT, CURVE_KEYS, DatasetResult, ExperimentResult
+from rl_datasets.page.charts import Distribution, Line, distribution_chart, line_chart
+from rl_datasets.page.html import count, details, digest, document, figure, heads, navigation, number, paragraphs, section, table
 
-STYLE = Path(__file__).with_name("style.css")
 KINDS = {"train": "one", "validation": "two", "environment": "one"}  # split of a curve -> its class in style.css; no metric has all three
+SECTIONS = (
+    ("results", "Results"),
+    ("returns", "Returns"),
+    ("curves", "Learning curves"),
+    ("data", "Data sets"),
+    ("definitions", "Definitions"),
+    ("origins", "Origins"),
+)
+FOOTER = (
+    '<p>The numbers of the table are also in <a href="summary.json">summary.json</a>. '
+    "<code>hindcast audit</code> checks that every byte behind them still follows from what was run.</p>"
+)
 
 
 def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[ExperimentResult]) -> str:
     """Returns the whole page. `datasets` holds every data set that an experiment names; the order of both is kept."""
     by_dataset = {name: [e for e in experiments if e.params.dataset == name] for name in datasets}
-    title = f"{_count(len(experiments), 'experiment')} on {_count(len(datasets), 'data set')}"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>Hindcast report: {title}</title>
-<style>
-{STYLE.read_text(encoding="utf-8")}</style>
-</head>
-<body>
-<header>
-<p class="overline">Hindcast report</p>
+    title = f"{count(len(experiments), 'experiment')} on {count(len(datasets), 'data set')}"
+    header = f"""<p class="overline">Hindcast report</p>
 <h1>{title}</h1>
 <p>Policies learnt from logged experience alone, each played with its final weights in fresh environments.
 No policy, step or seed was chosen by what it scored.</p>
-<nav aria-label="Sections"><a href="#results">Results</a><a href="#returns">Returns</a><a href="#curves">Learning curves</a>
-<a href="#data">Data sets</a><a href="#definitions">Definitions</a><a href="#origins">Origins</a></nav>
-</header>
-<main>
-{_results(datasets, by_dataset)}
-{_returns(datasets, by_dataset)}
-{_curves(experiments)}
-{_data(datasets)}
-{_definitions()}
-{_origins(experiments)}
-</main>
-<footer><p>The numbers of the table are also in <a href="summary.json">summary.json</a>.
-<code>hindcast audit</code> checks that every byte behind them still follows from what was run.</p></footer>
-</body>
-</html>
-"""
-
-
-def number(value: float) -> str:
-    """A return as a reader needs it: thousands apart, one digit after the point, two below ten, a true minus sign."""
-    text = f"{value:,.2f}" if abs(value) < 9.995 else f"{value:,.1f}"
-    return text.replace("-", "\u2212")
+{navigation(SECTIONS)}"""
+    results = (_results(datasets, by_dataset), _returns(datasets, by_dataset), _curves(experiments))
+    main = (*results, _data(datasets), _definitions(), _origins(experiments))
+    return document(f"Hindcast report: {title}", header, "\n".join(main), FOOTER)
 
 
 def _results(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> str:
     experiments = [experiment for members in by_dataset.values() for experiment in members]
     columns = _columns(any(experiment.metrics["success_rate"] is not None for experiment in experiments))
-    head = "".join(f'<th scope="col"{_left(name in ("Experiment", "Algorithm"))}>{name}</th>' for name in columns)
+    head = heads(columns, ("Experiment", "Algorithm"))
     groups = []
     for name, members in by_dataset.items():
         label = f"<b>{escape(name)}</b> {escape(datasets[name].version)}"
         rows = "\n".join(f"<tr>{''.join(cell(member) for cell in columns.values())}</tr>" for member in members)
         groups.append(f'<tbody><tr><th scope="rowgroup" colspan="{len(columns)}">{label}</th></tr>\n{rows}</tbody>')
     notes = sorted({note for experiment in experiments for note in experiment.notes})
-    return _section("results", "Results", _table("Results", head, "\n".join(groups)) + _paragraphs(notes))
+    return section("results", "Results", table("Results", head, "\n".join(groups)) + paragraphs(notes))
 
 
 def _columns(success: bool) -> dict[str, Callable[[ExperimentResult], str]]:
@@ -107,7 +88,7 @@ def _returns(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Seq
         "highest bar; the dashed line is the behaviour data's mean, the thick stroke the interval of the IQM.</p>"
     )
     seeds = _seed_table([member for members in by_dataset.values() for member in members])
-    return _section("returns", "Returns against the behaviour data", f'{intro}<div class="grid pair">{"".join(figures)}</div>\n{seeds}')
+    return section("returns", "Returns against the behaviour data", f'{intro}<div class="grid pair">{"".join(figures)}</div>\n{seeds}')
 
 
 def _return_figure(dataset: DatasetResult, members: Sequence[ExperimentResult]) -> str:
@@ -120,22 +101,20 @@ def _return_figure(dataset: DatasetResult, members: Sequence[ExperimentResult]) 
         rows.append(Distribution(label, member.returns.ravel(), "policy", interval))
     description = f"Histograms of episode returns on {dataset.name}. " + ". ".join(row.label for row in rows) + "."
     chart = distribution_chart(rows, mean, description, "episode return")
-    return f"<figure><figcaption>{escape(dataset.name)}</figcaption>{chart}</figure>"
+    return figure(dataset.name, chart)
 
 
 def _seed_table(experiments: Sequence[ExperimentResult]) -> str:
     """Mean return of each training seed: a mean over seeds hides the one that failed."""
     seeds = sorted({seed for experiment in experiments for seed in experiment.params.train.seeds})
-    head = "".join(
-        f'<th scope="col"{_left(index == 0)}>{name}</th>' for index, name in enumerate(["Experiment", *map("Seed {}".format, seeds)])
-    )
+    head = heads(["Experiment", *map("Seed {}".format, seeds)], ("Experiment",))
     rows = []
     for experiment in experiments:
         means = dict(zip(experiment.params.train.seeds, experiment.metrics["seed_means"], strict=True))
         cells = "".join(f"<td>{number(means[seed]) if seed in means else ''}</td>" for seed in seeds)
         rows.append(f'<tr><th scope="row">{escape(experiment.name)}</th>{cells}</tr>')
-    table = _table("Mean return of each training seed", head, f"<tbody>{''.join(rows)}</tbody>")
-    return f"<details><summary>Mean return of each training seed</summary>{table}</details>"
+    title = "Mean return of each training seed"
+    return details(title, table(title, head, f"<tbody>{''.join(rows)}</tbody>"))
 
 
 def _curves(experiments: Iterable[ExperimentResult]) -> str:
@@ -143,20 +122,16 @@ def _curves(experiments: Iterable[ExperimentResult]) -> str:
         '<p class="quiet keys"><span><span class="key one"></span>train, or episodes in the environment, one line a seed</span>'
         '<span><span class="key two"></span>validation, one line a seed</span></p>'
     )
-    return _section("curves", "Learning curves", keys + "\n".join(_curve_block(experiment) for experiment in experiments))
+    return section("curves", "Learning curves", keys + "\n".join(_curve_block(experiment) for experiment in experiments))
 
 
 def _curve_block(experiment: ExperimentResult) -> str:
     metrics = [str(column) for column in experiment.curves.columns if column not in CURVE_KEYS]
     losses, others = [m for m in metrics if "loss" in m], [m for m in metrics if "loss" not in m]
     shown, folded = (losses, others) if losses else (metrics, [])
-    more = (
-        f"<details><summary>{_count(len(folded), 'more quantity', 'more quantities')}</summary>{_curve_grid(experiment, folded)}</details>"
-        if folded
-        else ""
-    )
+    more = details(count(len(folded), "more quantity", "more quantities"), _curve_grid(experiment, folded)) if folded else ""
     name = escape(experiment.name)
-    notes = _paragraphs(experiment.training_notes)
+    notes = paragraphs(experiment.training_notes)
     return f'<h3 id="curves-{name}">{name}</h3>{_curve_grid(experiment, shown)}{more}{notes}'
 
 
@@ -177,16 +152,15 @@ def _curve_figure(name: str, curves: pd.DataFrame, metric: str) -> str:
         last += [f"{split} ends at a mean of {final.mean():.4g}"] if len(final) else []
     title = metric.replace("_", " ")
     chart = line_chart(lines, f"{title} of {name} over updates: {'; '.join(last) or 'no values'}.", "updates")
-    return f"<figure><figcaption>{escape(title)}</figcaption>{chart}</figure>"
+    return figure(title, chart)
 
 
 def _data(datasets: Mapping[str, DatasetResult]) -> str:
     columns = ("Data set", "Version", "Quality gate", "Data card", "Episodes", "In training", "Return, mean", "Lowest", "Highest", "Digest")
     left = {"Version", "Data set", "Quality gate", "Data card"}
-    head = "".join(f'<th scope="col"{_left(name in left)}>{name}</th>' for name in columns)
     rows = "".join(_data_row(dataset) for dataset in datasets.values())
-    table = _table("Data sets", head, f"<tbody>{rows}</tbody>")
-    return _section("data", "Data sets", f'{table}<p class="quiet">Returns are those of the split \u201c{BEHAVIOUR_SPLIT}\u201d.</p>')
+    body = table("Data sets", heads(columns, left), f"<tbody>{rows}</tbody>")
+    return section("data", "Data sets", f'{body}<p class="quiet">Returns are those of the split \u201c{BEHAVIOUR_SPLIT}\u201d.</p>')
 
 
 def _data_row(dataset: DatasetResult) -> str:
@@ -198,52 +172,22 @@ def _data_row(dataset: DatasetResult) -> str:
         f'<td class="text"><a href="../checks/{name}/card.md">card of {name}</a></td>'
         f"<td>{len(dataset.episodes):,}</td><td>{len(returns):,}</td>"
         f"<td>{number(returns.mean())}</td><td>{number(returns.min())}</td><td>{number(returns.max())}</td>"
-        f"<td>{_digest(dataset.digest)}</td></tr>"
+        f"<td>{digest(dataset.digest)}</td></tr>"
     )
 
 
 def _definitions() -> str:
     terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in DEFINITIONS)
-    return _section("definitions", "How these numbers are made", f'<dl class="terms">{terms}</dl>')
+    return section("definitions", "How these numbers are made", f'<dl class="terms">{terms}</dl>')
 
 
 def _origins(experiments: Sequence[ExperimentResult]) -> str:
     lines = []
     for experiment in experiments:
-        inputs = "".join(f"<dd>{escape(entry.name)} {_digest(entry.digest)}</dd>" for entry in experiment.inputs)
+        inputs = "".join(f"<dd>{escape(entry.name)} {digest(entry.digest)}</dd>" for entry in experiment.inputs)
         lines.append(f"<dt>{escape(experiment.name)}</dt>{inputs}")
     intro = (
         "<p>What each evaluation read, by the first twelve digits of its content's digest. "
         "<code>hindcast lineage &lt;experiment&gt;</code> follows it to the source.</p>"
     )
-    return _section(
-        "origins", "Origins", f"{intro}<details><summary>Digests of data and policies</summary><dl>{''.join(lines)}</dl></details>"
-    )
-
-
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section id="{name}" aria-labelledby="{name}-title"><h2 id="{name}-title">{title}</h2>\n{body}\n</section>'
-
-
-def _table(name: str, head: str, bodies: str) -> str:
-    """A table that scrolls sideways where the screen is narrow, by keyboard too."""
-    return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{name}">'
-        f"<table><thead><tr>{head}</tr></thead>\n{bodies}</table></div>\n"
-    )
-
-
-def _paragraphs(notes: Iterable[str]) -> str:
-    return "".join(f'<p class="quiet">{escape(note)}</p>' for note in notes)
-
-
-def _digest(digest: str) -> str:
-    return f'<code title="{escape(digest)}">{escape(digest[:12])}</code>'
-
-
-def _left(condition: bool) -> str:
-    return ' class="text"' if condition else ""
-
-
-def _count(count: int, one: str, many: str = "") -> str:
-    return f"{count} {one if count == 1 else many or one + 's'}"
+    return section("origins", "Origins", intro + details("Digests of data and policies", f"<dl>{''.join(lines)}</dl>"))

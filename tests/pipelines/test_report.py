@@ -17,10 +17,10 @@ from rich.console import Console
 from pipelines import paths, report
 from pipelines.inputs import parameters_of
 from pipelines.params import Params
-from pipelines.reporting.page import number
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_json
 from rl_datasets.manifest import Input, Manifest, read_manifest, write_manifest
+from rl_datasets.page.html import number
 
 KEYS = {
     "experiment", "dataset", "algorithm", "seeds", "episodes", "return_mean", "return_std", "iqm", "iqm_low", "iqm_high",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.reporting.charts import (
+from rl_datasets.page.charts import (
     BOTTOM,
     EDGE,
     HEIGHT,
