@@ -29,10 +29,11 @@ def results() -> None:
 def lineage(target: Target, down: Annotated[bool, typer.Option(help="what depends on it, instead of what it depends on")] = False) -> None:
     """Show which bytes, code and parameters made a target, or with --down what was made from it."""
     from pipelines.lineage.graph import Graph
-    from pipelines.lineage.lock import read_stages
     from pipelines.lineage.render import lineage_tree
+    from pipelines.lineage.stages import read_project
+    from pipelines.lineage.tree import WorkingTree
 
-    graph = Graph(read_stages())
+    graph = Graph(read_project(WorkingTree()).stages)
     console.print(lineage_tree(graph, graph.find_one(target, down), down), soft_wrap=True)
 
 
@@ -45,16 +46,18 @@ def audit(
     """Prove that everything on disk still follows from what was run. Exit code 0: it does; 1: broken; 2: cannot tell."""
     from pipelines.lineage.audit import audit_stages, exit_code
     from pipelines.lineage.graph import Graph
-    from pipelines.lineage.lock import read_stages
     from pipelines.lineage.render import audit_json, audit_lines
+    from pipelines.lineage.stages import read_project
+    from pipelines.lineage.tree import WorkingTree
 
-    graph = Graph(read_stages())
+    project = read_project(WorkingTree())
+    graph = Graph(project.stages)
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True, disable=json or not console.is_terminal
     ) as progress:
         task = progress.add_task("")
         stages = graph.find(target) if target else list(graph.stages)
-        findings = audit_stages(graph, stages, lambda stage: progress.update(task, description=stage))
+        findings = audit_stages(project, graph, stages, lambda stage: progress.update(task, description=stage))
     if json:
         typer.echo(audit_json(findings))
     for line in () if json else audit_lines(findings, verbose):

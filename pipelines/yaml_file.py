@@ -15,22 +15,29 @@ MARKS = ("<<<<<<<", "=======", ">>>>>>>")  # of git, where two versions differ
 def read_yaml(path: Path, remedy: str = "Mend that line") -> Any:
     """Raises HindcastError with the line and column of a fault, and FileNotFoundError. `remedy` says what to do about it."""
     try:
-        text = path.read_text(encoding="utf-8")
-        _refuse_marks(path, text)
-        value = YAML(typ="safe", pure=True).load(text)
-        json.dumps(value, default=str)  # which refuses an anchor that holds an alias of itself
-        return value
+        return parse_yaml(path.read_bytes(), path.as_posix(), remedy)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
+
+
+def parse_yaml(content: bytes, path: str, remedy: str = "Mend that line") -> Any:
+    """Returns what the content of the file at `path` says. Raises HindcastError with the line and column of a fault."""
+    try:
+        text = content.decode("utf-8")
+        refuse_marks(path, text)
+        value = YAML(typ="safe", pure=True).load(text)
+        json.dumps(value, default=str)  # which refuses an anchor that holds an alias of itself
+        return value
     except UnicodeDecodeError as error:
         raise HindcastError(f"{path} is not text in UTF-8: byte {error.start} is {error.object[error.start]:#04x}. {remedy}.") from error
     except (YAMLError, TypeError, ValueError, RecursionError) as error:
         raise HindcastError(f"{path}{_place(error)} is not valid YAML: {_problem(error)}. {remedy}.") from error
 
 
-def _refuse_marks(path: Path, text: str) -> None:
+def refuse_marks(path: str, text: str) -> None:
+    """Raises HindcastError with the line of the first marker that a merge by git left."""
     for number, line in enumerate(text.splitlines(), start=1):
         if line.split(" ")[0] in MARKS:
             raise HindcastError(

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 from pipelines import paths
 from pipelines.lineage.graph import Graph, overlap
-from pipelines.lineage.lock import Hasher, Stage
-from pipelines.params import read_values
+from pipelines.lineage.hashing import Hasher
+from pipelines.lineage.stages import Project, Stage
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
 from rl_datasets.manifest import FILE_NAME, read_manifest
@@ -44,7 +43,7 @@ class Finding:
         return self.verdict is Verdict.BROKEN and bool(self.subject)
 
 
-def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda _stage: None) -> list[Finding]:
+def audit_stages(project: Project, graph: Graph, stages: list[str], advance: Callable[[str], None] = lambda _stage: None) -> list[Finding]:
     """Returns a finding for every link of these stages and of all above them, sources first.
 
     One damage is one broken link, where it is met first; every other link that it breaks is affected by it.
@@ -52,9 +51,9 @@ def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None]
     findings: list[Finding] = []
     damages: list[Finding] = []
     hash_of = Hasher()
-    for name in upstream(graph, stages):
+    for name in graph.upstream(stages):
         advance(name)
-        for finding in _audit_stage(graph, graph.stages[name], hash_of):
+        for finding in _audit_stage(project, graph, graph.stages[name], hash_of):
             causes = [damage for damage in damages if finding.is_damage and overlap(finding.subject, damage.subject)]
             if causes:
                 by = "; ".join(f"{cause.stage}: {cause.link}" for cause in causes)
@@ -65,34 +64,18 @@ def audit_stages(graph: Graph, stages: list[str], advance: Callable[[str], None]
     return findings
 
 
-def upstream(graph: Graph, stages: list[str]) -> list[str]:
-    """Returns these stages and all that they depend on, each after what it depends on."""
-    order: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        for parent in graph.parents(name):
-            if parent not in order:
-                visit(parent)
-        order[name] = None
-
-    for stage in stages:
-        if stage not in order:
-            visit(stage)
-    return list(order)
-
-
 def exit_code(findings: list[Finding]) -> int:
     """0: all holds; 1: a link is broken; 2: something could not be told."""
     verdicts = {finding.verdict for finding in findings}
     return 1 if Verdict.BROKEN in verdicts else 2 if Verdict.UNKNOWN in verdicts else 0
 
 
-def _audit_stage(graph: Graph, stage: Stage, hash_of: Hasher) -> Iterator[Finding]:
+def _audit_stage(project: Project, graph: Graph, stage: Stage, hash_of: Hasher) -> Iterator[Finding]:
     if stage.locked is None:
         yield Finding(stage.name, Verdict.UNKNOWN, "dvc.lock", f"has no run of this stage; make it with 'dvc repro {stage.name}'")
         return
     yield from _audit_command(stage)
-    yield from _audit_parameters(stage)
+    yield from _audit_parameters(project, stage)
     for kind, expected_paths in (("deps", stage.dependencies), ("outs", stage.outputs)):
         locked = stage.locked_hashes(kind)
         for path in sorted({*expected_paths, *locked}):
@@ -107,10 +90,9 @@ def _audit_command(stage: Stage) -> Iterator[Finding]:
         yield Finding(stage.name, Verdict.BROKEN, "command", f"dvc.lock ran '{locked}', dvc.yaml says '{stage.command}'; run 'dvc repro'")
 
 
-def _audit_parameters(stage: Stage) -> Iterator[Finding]:
-    values = read_values()
+def _audit_parameters(project: Project, stage: Stage) -> Iterator[Finding]:
     for key, locked in stage.locked_parameters().items():
-        found = _lookup(values, key)
+        found = project.parameter(key)
         same = found == locked
         detail = "" if same else f"the run used {locked!r}, params.yaml now says {found!r}; run 'dvc repro' or restore the value"
         yield Finding(
@@ -161,12 +143,6 @@ def _digest_of(source: Path) -> str | None:
 
 def _manifests(output: Path) -> list[Path]:
     return [output] if output.name == FILE_NAME and output.is_file() else list(output.rglob(FILE_NAME)) if output.is_dir() else []
-
-
-def _lookup(values: Any, key: str) -> Any:
-    for part in key.split("."):
-        values = values.get(part) if isinstance(values, dict) else None
-    return values
 
 
 def records_of(stage: str) -> list[Path]:

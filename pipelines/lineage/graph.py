@@ -2,11 +2,13 @@
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 
-from pipelines.lineage.lock import Stage
+from pipelines.lineage.stages import Stage
 from rl_datasets.errors import HindcastError
 
 
@@ -18,14 +20,25 @@ class Graph:
 
     def parents(self, stage: str) -> list[str]:
         """Returns the stages whose outputs this one reads."""
-        return sorted({other for path in self.stages[stage].dependencies for other in self.makers(path)})
+        return self._parents[stage]
 
     def children(self, stage: str) -> list[str]:
-        return [other for other in self.stages if stage in self.parents(other)]
+        """Returns the stages that read an output of this one, in the order of dvc.yaml."""
+        return self._children[stage]
 
     def makers(self, path: str) -> list[str]:
-        """Returns the stages with an output at this path, inside it, or around it."""
-        return [name for name, stage in self.stages.items() if any(overlap(path, output) for output in stage.outputs)]
+        """Returns the stages with an output at this path, inside it, or around it, in the order of dvc.yaml."""
+        found = {name for place in _with_folders(path) for name in self._at.get(place, ())} | set(self._inside.get(path, ()))
+        return [name for name in self.stages if name in found] if len(found) > 1 else list(found)
+
+    def upstream(self, stages: list[str]) -> list[str]:
+        """Returns these stages and all that they depend on, each after what it depends on."""
+        return _reached(stages, self.parents)
+
+    def downstream(self, stages: list[str]) -> list[str]:
+        """Returns these stages and all that depend on them, each after what it depends on."""
+        reached = set(_reached(stages, self.children))
+        return [name for name in self.upstream(list(self.stages)) if name in reached]
 
     def find(self, target: str) -> list[str]:
         """Returns the stages that a target means: a stage, a data set or experiment (its last stages first), or a path.
@@ -54,6 +67,28 @@ class Graph:
             raise HindcastError(f"'{target}' holds outputs of {len(found)} stages. Name one of them, or a path further inside: {shown}.")
         return found[-1] if down else found[0]
 
+    @cached_property
+    def _at(self) -> dict[str, list[str]]:
+        """Output path to the stages that make it."""
+        return _grouped((output, name) for name, stage in self.stages.items() for output in stage.outputs)
+
+    @cached_property
+    def _inside(self) -> dict[str, list[str]]:
+        """Folder to the stages that make something in it."""
+        return _grouped((folder, name) for output, names in self._at.items() for folder in _with_folders(output)[1:] for name in names)
+
+    @cached_property
+    def _parents(self) -> dict[str, list[str]]:
+        return {name: sorted({other for path in stage.dependencies for other in self.makers(path)}) for name, stage in self.stages.items()}
+
+    @cached_property
+    def _children(self) -> dict[str, list[str]]:
+        children: dict[str, list[str]] = {name: [] for name in self.stages}
+        for name, parents in self._parents.items():
+            for parent in parents:
+                children[parent].append(name)
+        return children
+
     def outputs(self) -> list[str]:
         return sorted(output for stage in self.stages.values() for output in stage.outputs)
 
@@ -75,5 +110,34 @@ def inside_project(target: str) -> str:
 
 def overlap(path: str, other: str) -> bool:
     """Whether the two are one path, or one lies in the other."""
-    one, two = PurePosixPath(path), PurePosixPath(other)
-    return one == two or one in two.parents or two in one.parents
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+
+
+def _with_folders(path: str) -> list[str]:
+    """Returns a path and the folders that it lies in, the innermost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
+
+
+def _grouped(pairs: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = defaultdict(list)
+    for key, value in pairs:
+        if value not in groups[key]:
+            groups[key].append(value)
+    return dict(groups)
+
+
+def _reached(stages: list[str], step: Callable[[str], list[str]]) -> list[str]:
+    """Returns what can be reached, each after all that the step leads to from it; without recursion, for chains may be long."""
+    order: dict[str, None] = {}
+    for start in stages:
+        waiting = [(start, iter(step(start)))] if start not in order else []
+        while waiting:
+            name, following = waiting[-1]
+            nearest = next((other for other in following if other not in order), None)
+            if nearest is None:
+                order[name] = None
+                waiting.pop()
+            else:
+                waiting.append((nearest, iter(step(nearest))))
+    return list(order)

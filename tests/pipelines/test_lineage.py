@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.lineage.audit import Finding, Verdict, audit_stages, exit_code
 from pipelines.lineage.graph import Graph
-from pipelines.lineage.lock import Hasher, read_stages
+from pipelines.lineage.hashing import Hasher
 from pipelines.lineage.record import recording
+from pipelines.lineage.stages import read_project
+from pipelines.lineage.tree import WorkingTree
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
 from rl_datasets.manifest import Input, Manifest, write_manifest
@@ -70,7 +72,7 @@ def project(tmp_path, monkeypatch):
 
 
 def verdicts() -> dict[Verdict, list[str]]:
-    findings = audit_stages(graph := Graph(read_stages()), list(graph.stages))
+    findings = audit_stages(project := read_project(WorkingTree()), Graph(project.stages), list(project.stages))
     return {verdict: [f"{f.stage}: {f.link}" for f in findings if f.verdict is verdict] for verdict in Verdict}
 
 
@@ -81,7 +83,7 @@ def test_audit_and_lineage(project):
         for entry in [*stage["deps"], *stage["outs"]]:
             assert Hasher()(entry["path"]) == entry["md5"]
 
-    graph = Graph(read_stages())
+    graph = Graph(read_project(WorkingTree()).stages)
     assert graph.parents("train") == ["collect@one"]
     assert graph.children("collect@two") == []
     assert graph.find("artifacts/raw/two/1.0.0/a") == ["collect@two"]
@@ -165,7 +167,7 @@ def test_audit_and_lineage(project):
 
     Path("dvc.lock").write_text("<<<<<<< ours\n")
     with pytest.raises(HindcastError, match=r"dvc\.lock, line 1: a merge left its marker"):
-        read_stages()
+        read_project(WorkingTree())
     Path("dvc.lock").unlink()
     assert verdicts()[Verdict.UNKNOWN] == ["collect@one: dvc.lock", "collect@two: dvc.lock", "train: dvc.lock"]
 

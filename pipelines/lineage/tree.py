@@ -1,0 +1,130 @@
+"""The project's files: as they are on disk, or as a revision of git holds them. Everything about lineage reads through one of the two.
+
+Paths are written as dvc.yaml writes them, relative to the project's root, with "/".
+"""
+
+import subprocess
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from rl_datasets.errors import HindcastError
+
+
+class Tree(Protocol):
+    """`revision` is a commit, or "" for what is on disk."""
+
+    revision: str
+
+    def read(self, path: str) -> bytes | None:
+        """Returns a file's bytes; None where there is no such file."""
+
+    def files(self, folder: str) -> list[str]:
+        """Returns the paths of all files below a folder, sorted; none where there is no such folder."""
+
+
+class WorkingTree:
+    """The files below the current folder, which is the project's root."""
+
+    revision = ""
+
+    def read(self, path: str) -> bytes | None:
+        """Raises HindcastError where the file is there and cannot be read."""
+        try:
+            return Path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as error:
+            raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
+
+    def files(self, folder: str) -> list[str]:
+        return sorted(path.as_posix() for path in Path(folder).rglob("*") if path.is_file())
+
+
+class GitTree:
+    """The files of one commit; works without a working tree, so in a bare clone too. Close it, or use it in a `with`."""
+
+    def __init__(self, revision: str) -> None:
+        """Raises HindcastError where git knows no such commit, or the current folder is in no repository."""
+        self.revision = git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", otherwise=f"'{revision}' is no revision").strip()
+        self._prefix = "" if git("rev-parse", "--is-bare-repository").strip() == "true" else git("rev-parse", "--show-prefix").strip()
+        self._reader: subprocess.Popen[bytes] | None = None
+
+    def read(self, path: str) -> bytes | None:
+        blob = self._blobs.get(path)
+        return None if blob is None else self._cat(blob)
+
+    def files(self, folder: str) -> list[str]:
+        inside = PurePosixPath(folder)
+        return sorted(path for path in self._blobs if inside in PurePosixPath(path).parents)
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.communicate()
+            self._reader = None
+
+    def __enter__(self) -> "GitTree":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @cached_property
+    def _blobs(self) -> dict[str, str]:
+        """Path to the name of its content in git."""
+        listing = git("ls-tree", "-r", "-z", "--full-tree", self.revision)
+        entries = (line.split("\t", 1) for line in listing.split("\0") if line)
+        return {
+            path.removeprefix(self._prefix): described.split(" ")[2]
+            for described, path in entries
+            if path.startswith(self._prefix) and described.split(" ")[1] == "blob"
+        }
+
+    def _cat(self, blob: str) -> bytes:
+        """One process answers all reads: a project may have thousands of records."""
+        if self._reader is None:
+            self._reader = subprocess.Popen(["git", "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S607
+        asked, answered = self._reader.stdin, self._reader.stdout
+        assert asked is not None
+        assert answered is not None
+        asked.write(f"{blob}\n".encode())
+        asked.flush()
+        header = answered.readline().split()
+        if len(header) != 3:
+            raise HindcastError(
+                f"git has lost the content {blob} of {self.revision[:12]}. 'git fsck' says what is damaged; clone it again."
+            )
+        content = answered.read(int(header[2]))
+        answered.read(1)  # the line end behind it
+        return content
+
+
+def git(*arguments: str, otherwise: str = "git cannot answer") -> str:
+    """Returns what git prints. Raises HindcastError with `otherwise` and git's own words where it fails."""
+    return _run_git(arguments, otherwise).decode("utf-8", "surrogateescape")
+
+
+def git_or_none(*arguments: str) -> bytes | None:
+    """Returns what git prints; None where it fails or is not there."""
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def commits_touching(*paths: str) -> Iterator[str]:
+    """Yields the commits of the current branch that changed one of these paths, the newest first."""
+    yield from git("log", "--format=%H", "HEAD", "--", *paths).split()
+
+
+def _run_git(arguments: tuple[str, ...], otherwise: str) -> bytes:
+    try:
+        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
+    except FileNotFoundError as error:
+        raise HindcastError(f"{otherwise}: git is not installed.") from error
+    except subprocess.CalledProcessError as error:
+        said = " ".join(error.stderr.decode("utf-8", "replace").split())
+        raise HindcastError(
+            f"{otherwise} in {Path.cwd().name}/{': ' + said if said else ''}. 'git log --oneline' lists revisions."
+        ) from error
