@@ -1,0 +1,155 @@
+"""Which episodes are nearly the same: copies with noise or rounding, with steps cut off, with other rewards.
+
+An episode becomes a small sketch: the smallest hashes of its runs of RUN steps, of observations and actions rounded to an eighth of
+their size. The share of hashes that two sketches have in common estimates the share of runs that two episodes do (bottom-k min-hash;
+Broder 1997). A sketch is a function of its episode alone, and the same on every machine. Episodes that are shorter than SHORTEST, too
+monotonous, or without a float or an image in their observation have an empty sketch and are near none: there, chance makes much alike.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import tree
+
+from rl_datasets.schema import EnvSpec, Episode, named_leaves
+
+RUN = 4  # steps hashed together
+KEPT = 16  # hashes kept of an episode
+SHORTEST = 8  # transitions of an episode that can be near another
+FEWEST = 4  # different runs of an episode that can be near another
+SHARE = 0.5  # of the runs of two episodes together, that makes them near
+WIDE, PARTS = 32, 8  # an array of more values than this is told by the means of so many parts of it
+NEIGHBOURS = 8  # earlier episodes with a common hash that an episode is compared with, beside the first
+EMPTY = np.uint64(2**64 - 1)
+
+_DROPPED_BITS = 20  # of a float32's 23 bits of mantissa
+_CHUNK = 1 << 16  # pairs compared at once
+_BLOCK = 1 << 18  # steps gathered before they are hashed
+
+
+def can_be_near(spec: EnvSpec) -> bool:
+    """Whether episodes of this spec have sketches at all."""
+    return any(np.dtype(leaf.dtype).kind == "f" or leaf.is_image for _, leaf in named_leaves(spec.observation, ""))
+
+
+def sketch(observation: Sequence[np.ndarray], action: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Returns the sketches [E, KEPT] uint64, ascending, EMPTY where there is no more, of E episodes whose N steps lie end to end.
+
+    observation: the leaves, each [N, ...]. action: [N, ...]. starts: [E + 1], where each episode begins, and N.
+    """
+    steps = np.diff(starts)
+    hashes = _step_hashes([*observation, action])
+    runs = hashes[: max(len(hashes) - RUN + 1, 0)].copy()
+    for place in range(1, RUN):
+        runs = _mixed(runs ^ hashes[place : len(runs) + place])
+    episode = np.repeat(np.arange(len(steps)), steps)[: len(runs)]
+    last = np.repeat(starts[1:] - 1, steps)[: len(runs)]  # whose action is none
+    inside = (np.arange(len(runs)) + RUN <= last) & (steps[episode] > SHORTEST)
+    return _smallest(runs[inside], episode[inside], len(steps))
+
+
+def near_pairs(sketches: np.ndarray) -> np.ndarray:
+    """Returns [P, 2] int64: pairs (earlier, later) of rows that are near, sorted by the later, then the earlier.
+
+    Of many episodes that are all near, each is paired with the first and with some before it.
+    """
+    row, column = np.nonzero(sketches != EMPTY)
+    order = np.lexsort((row, sketches[row, column]))
+    row, value = row[order], sketches[row, column][order]
+    begins = np.flatnonzero(np.concatenate([[True], value[1:] != value[:-1]])) if len(value) else np.zeros(0, np.int64)
+    first = np.repeat(row[begins], np.diff([*begins, len(row)]))
+    pairs = [np.stack([first, row], 1)]
+    for lag in range(1, NEIGHBOURS + 1):
+        common = value[lag:] == value[:-lag]
+        pairs.append(np.stack([row[:-lag][common], row[lag:][common]], 1))
+    candidates = np.unique(np.concatenate(pairs)[:, ::-1], axis=0)[:, ::-1]
+    candidates = candidates[candidates[:, 0] != candidates[:, 1]]
+    parts = [candidates[start : start + _CHUNK] for start in range(0, len(candidates), _CHUNK)]
+    return np.concatenate([np.zeros((0, 2), np.int64), *(part[_similarity(*sketches[part.T]) >= SHARE] for part in parts)])
+
+
+class Sketcher:
+    """The sketches of all episodes added so far, in their order; memory is theirs and that of a block of steps."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._can = can_be_near(spec)
+        self._block: list[Episode] = []
+        self._steps, self._count = 0, 0
+        self._done: list[np.ndarray] = []
+
+    def add(self, episode: Episode) -> None:
+        self._count += 1
+        if not self._can:
+            return
+        self._block.append(episode)
+        self._steps += len(episode.reward)
+        if self._steps >= _BLOCK:
+            self._reduce()
+
+    def result(self) -> np.ndarray:
+        """Returns [E, KEPT] uint64, as `sketch` does."""
+        if not self._can:
+            return np.full((self._count, KEPT), EMPTY)
+        self._reduce()
+        return np.concatenate([np.full((0, KEPT), EMPTY), *self._done])
+
+    def _reduce(self) -> None:
+        if self._block:
+            starts = np.cumsum([0, *(len(episode.reward) for episode in self._block)])
+            leaves = zip(*(tree.flatten(episode.observation) for episode in self._block), strict=True)
+            action = np.concatenate([episode.action for episode in self._block])
+            self._done.append(sketch([np.concatenate(parts) for parts in leaves], action, starts))
+        self._block, self._steps = [], 0
+
+
+def _step_hashes(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Returns [N] uint64, a hash of the coarse values of each step."""
+    columns = np.concatenate([_coarse(array) for array in arrays], axis=1)
+    weights = _mixed(np.arange(1, columns.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
+    return _mixed((columns * weights).sum(axis=1, dtype=np.uint64))  # products and sums wrap around
+
+
+def _coarse(array: np.ndarray) -> np.ndarray:
+    """Returns [N, D] uint64: integers as they are, floats rounded to an eighth of their power of two, many values to some means."""
+    rows = array.reshape(len(array), -1)
+    if rows.shape[1] > WIDE:
+        edges = np.arange(PARTS) * rows.shape[1] // PARTS
+        counts = np.diff([*edges, rows.shape[1]])
+        rows = np.add.reduceat(rows, edges, axis=1, dtype=np.float64) / counts
+    if rows.dtype.kind != "f":
+        return rows.astype(np.int64).view(np.uint64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        bits = (rows.astype(np.float32) + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 + 0 is 0
+    return (bits + np.uint64(1 << (_DROPPED_BITS - 1))) >> np.uint64(_DROPPED_BITS)
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): every bit of the result depends on every bit of the value."""
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def _smallest(hashes: np.ndarray, episode: np.ndarray, count: int) -> np.ndarray:
+    """Returns [count, KEPT]: the smallest different hashes of each episode, none where there are fewer than FEWEST."""
+    order = np.lexsort((hashes, episode))
+    hashes, episode = hashes[order], episode[order]
+    new = np.ones(len(hashes), bool)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (episode[1:] != episode[:-1])
+    hashes, episode = hashes[new], episode[new]
+    different = np.bincount(episode, minlength=count)
+    rank = np.arange(len(hashes)) - np.repeat(np.cumsum(different) - different, different)
+    kept = (rank < KEPT) & (different[episode] >= FEWEST)
+    sketches = np.full((count, KEPT), EMPTY)
+    sketches[episode[kept], rank[kept]] = hashes[kept]
+    return sketches
+
+
+def _similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns [P] float64: of the KEPT smallest hashes that two sketches have together, the share that both have. a, b: [P, KEPT]."""
+    both = np.sort(np.concatenate([a, b], axis=1), axis=1)
+    again = np.zeros(both.shape, bool)
+    again[:, 1:] = (both[:, 1:] == both[:, :-1]) & (both[:, 1:] != EMPTY)
+    rank = np.cumsum(~again & (both != EMPTY), axis=1)  # of each hash among the different ones, from 1
+    return (again & (rank <= KEPT)).sum(axis=1) / np.minimum(rank[:, -1], KEPT).clip(1)
