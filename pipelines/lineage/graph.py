@@ -28,7 +28,7 @@ class Graph:
 
     def makers(self, path: str) -> list[str]:
         """Returns the stages with an output at this path, inside it, or around it, in the order of dvc.yaml."""
-        found = {name for place in _with_folders(path) for name in self._at.get(place, ())} | set(self._inside.get(path, ()))
+        found = {name for place in with_folders(path) for name in self._at.get(place, ())} | set(self._inside.get(path, ()))
         return [name for name in self.stages if name in found] if len(found) > 1 else list(found)
 
     def upstream(self, stages: list[str]) -> list[str]:
@@ -75,7 +75,7 @@ class Graph:
     @cached_property
     def _inside(self) -> dict[str, list[str]]:
         """Folder to the stages that make something in it."""
-        return _grouped((folder, name) for output, names in self._at.items() for folder in _with_folders(output)[1:] for name in names)
+        return _grouped((folder, name) for output, names in self._at.items() for folder in with_folders(output)[1:] for name in names)
 
     @cached_property
     def _parents(self) -> dict[str, list[str]]:
@@ -113,7 +113,7 @@ def overlap(path: str, other: str) -> bool:
     return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
 
 
-def _with_folders(path: str) -> list[str]:
+def with_folders(path: str) -> list[str]:
     """Returns a path and the folders that it lies in, the innermost first."""
     parts = path.split("/")
     return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
