@@ -1,4 +1,4 @@
-"""Values, critics and the frame of a learner, made from the preset and the spec in one place.
+"""Values and critics, made from the preset and the spec in one place.
 
 A custom value or critic, `networks: {critic: {module: ...}}`, is called with an observation (leaves [B, ...]) and, where it is a
 critic of a continuous action, with the action [B, A] in [-1, 1]. A value returns [B]; so does such a critic; a critic of a discrete
@@ -6,15 +6,11 @@ action returns [B, num_actions]. It is one critic: the ensemble stacks `num_crit
 mapped over them, what depends on the observation alone being computed once for each state.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import flax.linen as nn
 import jax
-import optax
 from jax import Array
 
 from rl_datasets.schema import EnvSpec, Tree
@@ -23,8 +19,6 @@ from trainer.custom import batch_of, check_output, custom_module
 from trainer.encoders import leaf_encoders
 from trainer.learner import LearnerParams
 from trainer.networks import Critic, Value, style_of
-from trainer.optimization import make_optimizers
-from trainer.policies import Policy
 
 
 def example(spec: EnvSpec) -> tuple[Tree, Array]:
@@ -128,33 +122,3 @@ def _stacked(size: int, in_axes: tuple[None, int] | None, critic: Any = Critic) 
 def _custom(params: LearnerParams, spec: EnvSpec, name: str) -> nn.Module | None:
     own = params.networks.get(name)
     return None if own is None or own.module is None else custom_module(own.module, own.options, spec, f"networks.{name}")
-
-
-@dataclass(frozen=True)
-class PolicyLearner(ABC):
-    """The frame of a learner whose policy is a network `policy`: what it acts by, and its optimisers.
-
-    Its state holds `params` and `average`, which `start_average` and `move_average` keep.
-    """
-
-    params: Any
-    spec: EnvSpec
-    updates: int
-
-    @property
-    @abstractmethod
-    def _policy(self) -> Policy:
-        """Made once: a cached property."""
-
-    @cached_property
-    def _optimizers(self) -> Mapping[str, optax.GradientTransformation]:
-        return make_optimizers(self.params, self.updates)
-
-    def policy(self, state: Any) -> Tree:
-        return state.params["policy"] if self.params.ema_decay is None else state.average
-
-    def act(self, policy: Tree, observation: Tree) -> Array:
-        return self._policy.mode(self._policy.output(policy, observation))
-
-    def sample(self, policy: Tree, key: Array, observation: Tree) -> Array:
-        return self._policy.sample(self._policy.output(policy, observation), key)

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition
 from tests.benchmarks import matrix_work
 from tests.benchmarks.matrix_work import Shapes
 from trainer.learner import Learner, load_learner
@@ -37,8 +37,6 @@ def transitions(*lead: int, next_action: bool = False) -> Transition:
     batches = Transition(observation, action, reward, discount, following)
     if not next_action:
         return batches
-    from rl_datasets.schema import NextAction
-
     return batches._replace(next_action=NextAction(action[::-1].copy(), np.ones(lead, np.float32)))
 
 

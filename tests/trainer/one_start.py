@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition
 from trainer.learner import load_learner
 from trainer.loop import Plan, fit
 from trainer.preprocessing import make_preprocessor
@@ -26,10 +26,12 @@ class Superbatch(NamedTuple):
     index: np.ndarray
 
 
-def superbatch(*lead: int) -> Superbatch:
+def superbatch(*lead: int, with_next_action: bool) -> Superbatch:
     observation = np.random.default_rng(0).normal(size=(*lead, 17)).astype(np.float32)
-    rest = (np.tanh(observation[..., :6]), observation[..., 0].copy(), np.ones(lead, np.float32), observation[..., ::-1].copy())
-    return Superbatch(Transition(observation, *rest), np.zeros(lead, np.int64))
+    action, discount, following = np.tanh(observation[..., :6]), np.ones(lead, np.float32), observation[..., ::-1].copy()
+    next_action = NextAction(np.tanh(following[..., :6]), discount.copy()) if with_next_action else ()
+    batches = Transition(observation, action, observation[..., 0].copy(), discount, following, next_action)
+    return Superbatch(batches, np.zeros(lead, np.int64))
 
 
 def main(algorithm: str, hidden: int, seeds: int, scan: int, batch: int) -> None:
@@ -37,7 +39,7 @@ def main(algorithm: str, hidden: int, seeds: int, scan: int, batch: int) -> None
     module: Any = load_learner(algorithm)
     params, updates = module.Params(hidden_sizes=(hidden, hidden), normalize_observations="none"), 2 * scan
     learner, preprocessor = module.Learner(params, SPEC, updates), make_preprocessor(params, SPEC, {})
-    batches = superbatch(seeds, scan, batch)
+    batches = superbatch(seeds, scan, batch, with_next_action=module.Params.NEXT_ACTION)
     fitted = fit(learner, preprocessor, lambda start: itertools.repeat(batches), Plan(tuple(range(seeds)), updates, scan))
     assert len(fitted.policies) == seeds
     print("ended")

@@ -17,7 +17,7 @@ weights' start; differences are options:
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -26,11 +26,11 @@ from jax.lax import stop_gradient
 from pydantic import Field
 
 from rl_datasets.schema import Transition, Tree
-from trainer.actions import encode_action, require_discrete, require_learnable, take
-from trainer.construction import Critics, PolicyLearner, example, make_critics
+from trainer.actions import require_discrete, require_learnable
 from trainer.equations import advantage_weight, td_loss, td_target, weighted_cloning_loss
+from trainer.frames import ActorCritic, Moved, State
 from trainer.learner import CriticParams, GaussianParams, LearnerParams, Metrics
-from trainer.optimization import check_batch, descend, mean_and_std, move_average, move_target, start_average, with_total
+from trainer.optimization import descend, mean_and_std, with_total
 from trainer.policies import Categorical, Stochastic, make_policy
 
 
@@ -47,22 +47,13 @@ class AWACParams(LearnerParams, CriticParams, GaussianParams):
 Params = AWACParams
 
 
-class State(NamedTuple):
-    step: Array
-    key: Array
-    params: dict[str, Tree]  # critic, policy
-    target: Tree  # of the critic
-    opt_state: dict[str, Tree]
-    average: Tree  # of the policy, with ema_decay
-
-
 def softmax_weight(advantage: Array, temperature: float) -> Array:
     """exp(A / lambda) over its mean, [B]: a softmax over the batch times its size."""
     return len(advantage) * jax.nn.softmax(advantage / temperature)
 
 
 @dataclass(frozen=True)
-class Learner(PolicyLearner):
+class Learner(ActorCritic):
     Params: ClassVar[type[LearnerParams]] = AWACParams
 
     params: AWACParams
@@ -70,27 +61,14 @@ class Learner(PolicyLearner):
     def __post_init__(self) -> None:
         require_learnable(self.spec, "awac")
         require_discrete(self.spec, self.params.advantage_hidden_sizes, "advantage_hidden_sizes")
-        _ = self._critic, self._policy  # made now, so that a network that does not fit is refused here
-
-    @cached_property
-    def _critic(self) -> Critics:
-        return make_critics(self.params, self.spec)
+        super().__post_init__()
 
     @cached_property
     def _policy(self) -> Stochastic:
         return make_policy(self.params, self.spec)
 
-    def init(self, key: Array) -> State:
-        key, critic_key, policy_key = jax.random.split(key, 3)
-        params = {"critic": self._critic.init(critic_key), "policy": self._policy.init(policy_key, example(self.spec)[0])}
-        opt_state = {name: optimizer.init(params[name]) for name, optimizer in self._optimizers.items()}
-        target = jax.tree.map(jnp.copy, params["critic"])
-        return State(jnp.int32(0), key, params, target, opt_state, start_average(params["policy"], self.params.ema_decay))
-
-    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
-        check_batch(batch, self.spec)
-        key, target_key, value_key, dropout_key = jax.random.split(state.key, 4)
-        old, target = state.params, state.target
+    def _move(self, state: State, batch: Transition, key: Array) -> Moved:
+        old, (target_key, value_key, dropout_key) = state.params, jax.random.split(key, 3)
         critic_grad, critic_metrics = jax.grad(self._critic_loss, has_aux=True)(
             old["critic"], old["policy"], state.target, batch, target_key
         )
@@ -98,13 +76,9 @@ class Learner(PolicyLearner):
         seen = params["critic"] if self.params.order == "sequential" else old["critic"]
         policy_grad, policy_metrics = jax.grad(self._policy_loss, has_aux=True)(params["policy"], seen, batch, value_key, dropout_key)
         params, opt_state, more_norms = descend(self._optimizers, {"policy": policy_grad}, params, opt_state)
-        target = move_target(target, params["critic"], self.params.tau)
-        average = move_average(state.average, params["policy"], self.params.ema_decay)
-        metrics = {**with_total({**critic_metrics, **policy_metrics}), **norms, **more_norms}
-        return State(state.step + 1, key, params, target, opt_state, average), metrics
+        return params, opt_state, {**with_total({**critic_metrics, **policy_metrics}), **norms, **more_norms}
 
-    def losses(self, state: State, batch: Transition) -> Metrics:
-        check_batch(batch, self.spec)
+    def _losses(self, state: State, batch: Transition) -> Metrics:
         target_key, value_key = jax.random.split(state.key)
         params = state.params
         critic_metrics = self._critic_loss(params["critic"], params["policy"], state.target, batch, target_key)[1]
@@ -134,16 +108,6 @@ class Learner(PolicyLearner):
     def _v(self, critic: Tree, output: Any, observation: Tree, key: Array, n_actions: int) -> Array:
         """The mean of min_i q_i(s, a) under the policy, [B]: over all discrete actions, else over some that are drawn."""
         if isinstance(self._policy, Categorical):
-            return jnp.sum(jax.nn.softmax(output) * jnp.min(self._critic(critic, observation), axis=0), axis=-1)
+            return jnp.sum(jax.nn.softmax(output) * self._min_q(critic, observation), axis=-1)
         actions = jax.vmap(lambda k: self._policy.draw(output, k))(jax.random.split(key, n_actions))
-        return jnp.mean(jnp.min(self._critic(critic, observation, actions), axis=0), axis=0)
-
-    def _action(self, batch: Transition) -> Array:
-        return encode_action(batch.action, self.spec.action, self.params.action_clip)
-
-    def _q(self, critic: Tree, batch: Transition) -> Array:
-        """q_i(s, a) of the data's actions, [critics, B]."""
-        action = self._action(batch)
-        if self.spec.action.is_discrete:
-            return take(self._critic(critic, batch.observation), action)
-        return self._critic(critic, batch.observation, action)
+        return jnp.mean(self._min_q(critic, observation, actions), axis=0)

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from rl_datasets.schema import Transition, Tree
-from trainer.actions import encode_action, require_learnable
-from trainer.construction import PolicyLearner, example
+from trainer.actions import require_learnable
+from trainer.frames import PolicyLearner
 from trainer.learner import GaussianParams, LearnerParams, Metrics
 from trainer.optimization import check_batch, descend, move_average, start_average
 from trainer.policies import Categorical, Stochastic, make_policy
@@ -52,7 +52,7 @@ class Learner(PolicyLearner):
 
     def __post_init__(self) -> None:
         require_learnable(self.spec, "bc")
-        _ = self._policy  # made now, so that a network that does not fit is refused here
+        super().__post_init__()
 
     @cached_property
     def _policy(self) -> Stochastic:
@@ -60,7 +60,7 @@ class Learner(PolicyLearner):
 
     def init(self, key: Array) -> State:
         key, policy_key = jax.random.split(key)
-        policy = self._policy.init(policy_key, example(self.spec)[0])
+        policy = self._inits["policy"](policy_key)
         opt_state = {"policy": self._optimizers["policy"].init(policy)}
         return State(jnp.int32(0), key, {"policy": policy}, opt_state, start_average(policy, self.params.ema_decay))
 
@@ -78,7 +78,7 @@ class Learner(PolicyLearner):
 
     def _loss(self, policy: Tree, batch: Transition, dropout_key: Array | None) -> tuple[Array, Metrics]:
         output = self._policy.output(policy, batch.observation, dropout_key)
-        action = encode_action(batch.action, self.spec.action, self.params.action_clip)
+        action = self._action(batch)
         log_prob = self._policy.log_prob(output, action)
         if isinstance(self._policy, Categorical):
             accuracy = jnp.mean(jnp.argmax(output, axis=-1) == action)

@@ -19,9 +19,10 @@ Published implementations differ (the authors' github.com/aviralkumar2907/CQL, C
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +35,7 @@ from rl_datasets.schema import Transition, Tree
 from trainer.actions import (
     EDGE,
     LOG_2,
-    action_size,
     decode_action,
-    encode_action,
     require_continuous,
     require_discrete,
     require_learnable,
@@ -45,31 +44,18 @@ from trainer.actions import (
     take,
     unsquash,
 )
-from trainer.construction import Critics, PolicyLearner, example, make_critics
-from trainer.encoders import default_float
-from trainer.equations import soft_policy_loss, td_loss, td_target, temperature_loss
+from trainer.equations import soft_policy_loss, td_loss, td_target
+from trainer.frames import Init, State
 from trainer.learner import CriticParams, LearnerParams, Metrics, SquashedGaussianParams
-from trainer.optimization import (
-    block_size,
-    check_batch,
-    descend,
-    learning_rate,
-    make_optimizers,
-    make_scalar_optimizer,
-    mean_and_std,
-    mean_by_blocks,
-    move_average,
-    move_target,
-    start_average,
-)
-from trainer.policies import SquashedGaussian, make_squashed_policy
+from trainer.optimization import block_size, mean_and_std, mean_by_blocks
+from trainer.soft import EntropyParams, SoftLearner
 
 MAX_ALPHA_PRIME = 1e6
 
 Output = tuple[Array, Array]  # mean and log standard deviation of the policy before tanh, each [B, A]
 
 
-class CQLParams(LearnerParams, CriticParams, SquashedGaussianParams):
+class CQLParams(LearnerParams, CriticParams, SquashedGaussianParams, EntropyParams):
     NETWORKS: ClassVar[tuple[str, ...]] = ("critic", "policy")
 
     min_q_weight: float | None = Field(None, ge=0)  # where absent, 5 for continuous and 1 for discrete actions
@@ -80,25 +66,12 @@ class CQLParams(LearnerParams, CriticParams, SquashedGaussianParams):
     # what follows is for continuous actions
     n_actions: int = Field(10, gt=0)
     importance_sampling: bool = True
-    backup_entropy: bool = False
     max_target_backup: bool = False
     policy_learning_rate: float | None = Field(1e-4, gt=0)
-    learn_alpha: bool = True
-    initial_alpha: float = Field(1.0, gt=0)
-    target_entropy: float | None = None  # minus the number of the action's elements where absent
     bc_warmup: int = Field(0, ge=0)  # first updates in which the policy clones the data
 
 
 Params = CQLParams
-
-
-class State(NamedTuple):
-    step: Array
-    key: Array
-    params: dict[str, Tree]  # critic; policy and log_alpha for continuous actions; log_alpha_prime with a Lagrange gap
-    target: Tree  # of the critic
-    opt_state: dict[str, Tree]
-    average: Tree  # of what the learner acts by, with ema_decay: the policy, or the critics for discrete actions
 
 
 def soft_maximum(q_set: Array, temperature: float) -> Array:
@@ -107,7 +80,7 @@ def soft_maximum(q_set: Array, temperature: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Learner(PolicyLearner):
+class Learner(SoftLearner):
     Params: ClassVar[type[LearnerParams]] = CQLParams
 
     params: CQLParams
@@ -116,7 +89,7 @@ class Learner(PolicyLearner):
         require_learnable(self.spec, "cql", bounded=True)
         require_discrete(self.spec, self.params.advantage_hidden_sizes, "advantage_hidden_sizes")
         require_continuous(self.spec, self.params.networks.get("policy"), "networks.policy")
-        _ = self._critic, self.discrete or self._policy  # made now, so that a network that does not fit is refused here
+        super().__post_init__()
 
     @property
     def discrete(self) -> bool:
@@ -127,56 +100,21 @@ class Learner(PolicyLearner):
         return (1.0 if self.discrete else 5.0) if self.params.min_q_weight is None else self.params.min_q_weight
 
     @property
-    def target_entropy(self) -> float:
-        return -float(action_size(self.spec.action)) if self.params.target_entropy is None else self.params.target_entropy
-
-    @property
-    def _actor(self) -> str:
-        """The network that it acts by."""
+    def actor(self) -> str:
         return "critic" if self.discrete else "policy"
 
     @cached_property
-    def _critic(self) -> Critics:
-        return make_critics(self.params, self.spec)
+    def _inits(self) -> Mapping[str, Init]:
+        return {"critic": self._critic.init} if self.discrete else super()._inits
 
     @cached_property
-    def _policy(self) -> SquashedGaussian:
-        return make_squashed_policy(self.params, self.spec)
+    def _optimizers(self) -> Mapping[str, optax.GradientTransformation]:
+        """alpha' has the critic's learning rate, but it never decays."""
+        return {**super()._optimizers, "log_alpha_prime": self._scalar_optimizer("log_alpha_prime")}
 
-    @cached_property
-    def _optimizers(self) -> dict[str, optax.GradientTransformation]:
-        """alpha follows the policy's learning rate; alpha' has the critic's, which never decays."""
-        rates = {"log_alpha": "policy", "log_alpha_prime": "log_alpha_prime"}
-        scalars = {name: make_scalar_optimizer(self.params, learning_rate(self.params, r, self.updates)) for name, r in rates.items()}
-        return {**make_optimizers(self.params, self.updates), **scalars}
-
-    def init(self, key: Array) -> State:
-        key, critic_key, policy_key = jax.random.split(key, 3)
-        params: dict[str, Tree] = {"critic": self._critic.init(critic_key)}
-        if not self.discrete:
-            params["policy"] = self._policy.init(policy_key, example(self.spec)[0])
-            params["log_alpha"] = jnp.asarray(math.log(self.params.initial_alpha), default_float())
-        if self.params.lagrange_gap is not None:
-            params["log_alpha_prime"] = jnp.asarray(math.log(self.params.initial_alpha_prime), default_float())
-        opt_state = {name: self._optimizers[name].init(params[name]) for name in params}
-        average = start_average(params[self._actor], self.params.ema_decay)
-        return State(jnp.int32(0), key, params, jax.tree.map(jnp.copy, params["critic"]), opt_state, average)
-
-    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
-        check_batch(batch, self.spec)
-        key, loss_key = jax.random.split(state.key)
-        grads, metrics = jax.grad(self._loss, has_aux=True)(state.params, state.target, state.step, batch, loss_key)
-        params, opt_state, norms = descend(self._optimizers, grads, state.params, state.opt_state)
-        target = move_target(state.target, params["critic"], self.params.tau)
-        average = move_average(state.average, params[self._actor], self.params.ema_decay)
-        return State(state.step + 1, key, params, target, opt_state, average), {**metrics, **norms}
-
-    def losses(self, state: State, batch: Transition) -> Metrics:
-        check_batch(batch, self.spec)
-        return self._loss(state.params, state.target, state.step, batch, state.key)[1]
-
-    def policy(self, state: State) -> Tree:
-        return state.params[self._actor] if self.params.ema_decay is None else state.average
+    def _numbers(self) -> dict[str, float]:
+        prime = {} if self.params.lagrange_gap is None else {"log_alpha_prime": math.log(self.params.initial_alpha_prime)}
+        return prime if self.discrete else {**super()._numbers(), **prime}
 
     def act(self, policy: Tree, observation: Tree) -> Array:
         if self.discrete:
@@ -189,21 +127,20 @@ class Learner(PolicyLearner):
             return decode_action(jax.random.categorical(key, logits), self.spec.action)
         return super().sample(policy, key, observation)
 
-    def _loss(self, params: dict[str, Tree], target: Tree, step: Array, batch: Transition, key: Array) -> tuple[Array, Metrics]:
-        """The sum of every network's loss, with the gradients stopped so that each loss reaches its own network alone."""
+    def _loss(self, params: dict[str, Tree], state: State, batch: Transition, key: Array) -> tuple[Array, Metrics]:
         if self.discrete:
-            q, q_set, next_v, v = self._discrete_values(params["critic"], target, batch)
+            q, q_set, next_v, v = self._discrete_values(params["critic"], state.target, batch)
             difference = jnp.sum(jnp.mean(self._difference(q, q_set), axis=-1))
             loss, metrics = self._critic_loss(params, q, difference, next_v, v, batch)
             return loss, {"loss": loss, **metrics}
         policy_key, target_key, set_key = jax.random.split(key, 3)
         output = self._policy.output(params["policy"], batch.observation)
         next_output = self._policy.output(params["policy"], batch.next_observation)
-        actor_loss, v, actor_metrics = self._actor_loss(output, params, step, batch, policy_key)
-        next_v = self._next_v(target, params["log_alpha"], next_output, batch.next_observation, target_key)
+        actor_loss, v, actor_metrics = self._actor_loss(output, params, state.step, batch, policy_key)
+        next_v = self._next_v(state.target, params["log_alpha"], next_output, batch.next_observation, target_key)
         rows = self._set_rows(output, next_output, batch, set_key)
         difference = mean_by_blocks(self._summed_difference, params["critic"], rows, self._block_size(rows))
-        q = self._critic(params["critic"], batch.observation, self._action(batch))
+        q = self._q(params["critic"], batch)
         loss, metrics = self._critic_loss(params, q, difference, next_v, v, batch)
         return loss + actor_loss, {"loss": loss + actor_loss, **metrics, **actor_metrics}
 
@@ -258,11 +195,9 @@ class Learner(PolicyLearner):
             cloning = soft_policy_loss(log_prob, squashed_log_prob(*output, unsquash(data)), alpha)
             loss = jnp.where(step < self.params.bc_warmup, cloning, loss)
             metrics["clipped_action_share"] = jnp.mean(jnp.abs(data) > 1 - EDGE)
-        entropy_loss = (
-            temperature_loss(params["log_alpha"], log_prob, self.target_entropy) if self.params.learn_alpha else jnp.zeros_like(loss)
-        )
-        metrics |= {"policy_loss": loss, "alpha_loss": entropy_loss}
-        return loss + entropy_loss, stop_gradient(q), metrics
+        alpha_loss = self._alpha_loss(params["log_alpha"], log_prob)
+        metrics |= {"policy_loss": loss, "alpha_loss": alpha_loss}
+        return loss + alpha_loss, stop_gradient(q), metrics
 
     def _next_v(self, target: Tree, log_alpha: Array, next_output: Output, next_observation: Tree, key: Array) -> Array:
         """The value of s' in the critic's target, [B]."""
@@ -298,11 +233,3 @@ class Learner(PolicyLearner):
     def _block_size(self, rows: tuple[Tree, Array, Array]) -> int:
         """States whose sets' hidden layers fit a core's cache together."""
         return block_size(states=len(rows[1]), bytes_each=4 * rows[1].shape[1] * max(self.params.hidden_sizes, default=1))
-
-    def _min_q(self, critic: Tree, observation: Tree, action: Array | None = None) -> Array:
-        """min_i q_i: [B, num_actions] for discrete actions, [..., B] for an action [..., B, A]."""
-        values = self._critic(critic, observation, action)
-        return jnp.min(values, axis=0)
-
-    def _action(self, batch: Transition) -> Array:
-        return encode_action(batch.action, self.spec.action, self.params.action_clip)

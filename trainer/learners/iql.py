@@ -20,9 +20,10 @@ start and the normalised observations; every difference is an option:
   carries its initialisation into the policy.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -30,11 +31,12 @@ from jax import Array
 from pydantic import Field
 
 from rl_datasets.schema import Transition, Tree
-from trainer.actions import encode_action, require_continuous, require_discrete, require_learnable, take
-from trainer.construction import Critics, PolicyLearner, Values, example, make_critics, make_value
+from trainer.actions import require_continuous, require_discrete, require_learnable
+from trainer.construction import Values, make_value
 from trainer.equations import advantage_weight, td_target, weighted_cloning_loss
+from trainer.frames import ActorCritic, Init, Moved, State
 from trainer.learner import CriticParams, GaussianParams, LearnerParams, Metrics
-from trainer.optimization import check_batch, descend, mean_and_std, move_average, move_target, start_average, with_total
+from trainer.optimization import descend, mean_and_std, with_total
 from trainer.policies import Stochastic, make_policy
 
 
@@ -52,15 +54,6 @@ class IQLParams(LearnerParams, CriticParams, GaussianParams):
 
 
 Params = IQLParams
-
-
-class State(NamedTuple):
-    step: Array
-    key: Array
-    params: dict[str, Tree]  # value, critic, policy
-    target: Tree  # of the critic
-    opt_state: dict[str, Tree]
-    average: Tree  # of the policy, with ema_decay
 
 
 def expectile_loss(advantage: Array, expectile: float) -> Array:
@@ -84,7 +77,7 @@ def policy_squared_error(mean: Array, action: Array, weight: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Learner(PolicyLearner):
+class Learner(ActorCritic):
     Params: ClassVar[type[LearnerParams]] = IQLParams
 
     params: IQLParams
@@ -94,56 +87,36 @@ class Learner(PolicyLearner):
         require_discrete(self.spec, self.params.advantage_hidden_sizes, "advantage_hidden_sizes")
         if self.params.policy_loss == "squared_error":
             require_continuous(self.spec, "squared_error", "policy_loss")
-        _ = self._value, self._critic, self._policy  # made now, so that a network that does not fit is refused here
+        super().__post_init__()
 
     @cached_property
     def _value(self) -> Values:
         return make_value(self.params, self.spec)
 
     @cached_property
-    def _critic(self) -> Critics:
-        return make_critics(self.params, self.spec)
-
-    @cached_property
     def _policy(self) -> Stochastic:
         return make_policy(self.params, self.spec)
 
-    def init(self, key: Array) -> State:
-        key, value_key, critic_key, policy_key = jax.random.split(key, 4)
-        params = {
-            "value": self._value.init(value_key),
-            "critic": self._critic.init(critic_key),
-            "policy": self._policy.init(policy_key, example(self.spec)[0]),
-        }
-        opt_state = {name: optimizer.init(params[name]) for name, optimizer in self._optimizers.items()}
-        # copies, because a caller that donates the state may not hand over one buffer twice
-        target = jax.tree.map(jnp.copy, params["critic"])
-        return State(jnp.int32(0), key, params, target, opt_state, start_average(params["policy"], self.params.ema_decay))
+    @cached_property
+    def _inits(self) -> Mapping[str, Init]:
+        return {"value": self._value.init, **super()._inits}
 
-    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
-        check_batch(batch, self.spec)
-        key, dropout_key = jax.random.split(state.key)
-        value_grad, value_metrics = jax.grad(self._value_loss, has_aux=True)(state.params["value"], state.target, batch)
+    def _move(self, state: State, batch: Transition, key: Array) -> Moved:
         params, opt_state = state.params, state.opt_state
+        value_grad, value_metrics = jax.grad(self._value_loss, has_aux=True)(params["value"], state.target, batch)
         norms: Metrics = {}
         if self.params.order == "sequential":
             params, opt_state, norms = descend(self._optimizers, {"value": value_grad}, params, opt_state)
         critic = self._advantage_critic(state)
-        policy_grad, policy_metrics = jax.grad(self._policy_loss, has_aux=True)(
-            params["policy"], params["value"], critic, batch, dropout_key
-        )
+        policy_grad, policy_metrics = jax.grad(self._policy_loss, has_aux=True)(params["policy"], params["value"], critic, batch, key)
         critic_grad, critic_metrics = jax.grad(self._critic_loss, has_aux=True)(params["critic"], params["value"], batch)
         grads = {"policy": policy_grad, "critic": critic_grad}
         if self.params.order == "joint":
             grads["value"] = value_grad
         params, opt_state, more_norms = descend(self._optimizers, grads, params, opt_state)
-        target = move_target(state.target, params["critic"], self.params.tau)
-        metrics = {**with_total({**value_metrics, **policy_metrics, **critic_metrics}), **norms, **more_norms}
-        average = move_average(state.average, params["policy"], self.params.ema_decay)
-        return State(state.step + 1, key, params, target, opt_state, average), metrics
+        return params, opt_state, {**with_total({**value_metrics, **policy_metrics, **critic_metrics}), **norms, **more_norms}
 
-    def losses(self, state: State, batch: Transition) -> Metrics:
-        check_batch(batch, self.spec)
+    def _losses(self, state: State, batch: Transition) -> Metrics:
         params = state.params
         value_metrics = self._value_loss(params["value"], state.target, batch)[1]
         policy_metrics = self._policy_loss(params["policy"], params["value"], self._advantage_critic(state), batch, None)[1]
@@ -179,13 +152,3 @@ class Learner(PolicyLearner):
         )
         metrics = {"policy_loss": loss, "clipped_weight_share": jnp.mean(weight >= p.max_weight), "log_prob": jnp.mean(log_prob)}
         return loss, {**metrics, **mean_and_std("advantage", advantage), **self._policy.spread(output)}
-
-    def _action(self, batch: Transition) -> Array:
-        return encode_action(batch.action, self.spec.action, self.params.action_clip)
-
-    def _q(self, critic: Tree, batch: Transition) -> Array:
-        """q_i(s, a) of the data's actions, [critics, B]."""
-        action = self._action(batch)
-        if self.spec.action.is_discrete:
-            return take(self._critic(critic, batch.observation), action)
-        return self._critic(critic, batch.observation, action)

@@ -64,13 +64,10 @@ class Learner(DeterministicLearner):
 
     params: ReBRACParams
 
-    def _policy_loss(self, policy: Tree, critic: Tree, batch: Transition) -> tuple[Array, Metrics]:
-        action = self._policy.output(policy, batch.observation)
-        q = self._critic(critic, batch.observation, action)
+    def _objective(self, action: Array, q: Array, data: Array) -> tuple[Array, Metrics]:
         v = jnp.min(q, axis=0)
         scale = stop_gradient(1 / jnp.mean(jnp.abs(v))) if self.params.normalize_q else 1.0
-        loss = policy_loss(distance(action, self._action(batch)), v, scale, self.params.actor_bc)
-        return loss, {"policy_loss": loss, **self._policy_metrics(action, q, critic, batch)}
+        return policy_loss(distance(action, data), v, scale, self.params.actor_bc), {}
 
     def _next_v(self, target: dict[str, Tree], batch: Transition, action: Array) -> Array:
         if not isinstance(batch.next_action, NextAction):

@@ -18,7 +18,6 @@ from jax import Array
 from jax.lax import stop_gradient
 from pydantic import Field
 
-from rl_datasets.schema import Transition, Tree
 from trainer.deterministic import DelayedParams, DeterministicLearner
 from trainer.learner import CriticParams, Initialization, LearnerParams, Metrics
 
@@ -50,9 +49,6 @@ class Learner(DeterministicLearner):
 
     params: TD3BCParams
 
-    def _policy_loss(self, policy: Tree, critic: Tree, batch: Transition) -> tuple[Array, Metrics]:
-        action = self._policy.output(policy, batch.observation)
-        q = self._critic(critic, batch.observation, action)
+    def _objective(self, action: Array, q: Array, data: Array) -> tuple[Array, Metrics]:
         scale = value_scale(q[0], self.params.alpha)
-        loss = policy_loss(q[0], scale, action, self._action(batch))
-        return loss, {"policy_loss": loss, "value_scale": scale, **self._policy_metrics(action, q, critic, batch)}
+        return policy_loss(q[0], scale, action, data), {"value_scale": scale}

@@ -28,8 +28,8 @@ MISTAKES = {
     "target follows the old critics": Mistake(
         "iql",
         "default",
-        'move_target(state.target, params["critic"]',
-        'move_target(state.target, state.params["critic"]',
+        "move_target(state.target, self._followed(params)",
+        "move_target(state.target, self._followed(state.params)",
     ),
     "advantage from the trained critics": Mistake("iql", "discrete", 'advantage == "target"', 'advantage != "target"'),
     # BC, and what it shares with IQL
