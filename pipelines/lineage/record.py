@@ -1,110 +1,133 @@
-"""What one stage execution did: a small JSON file in artifacts/records/, kept in git and not hashed by DVC.
+"""Writes what one stage execution did: a small JSON file in artifacts/records/, kept in git and not hashed by DVC.
 
-Its words are OpenLineage's (run, job, inputs, outputs, facets). It is written whole or not at all, on failure too.
+It is an OpenLineage event. It is written whole or not at all, on failure too, and no fault in writing it changes how the stage ends.
 """
 
-import os
-import platform
-import subprocess
 import sys
 import time
 import traceback
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from hashlib import sha256
-from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from pipelines import paths
-from rl_datasets.errors import HindcastError
+from pipelines.lineage import execution, openlineage
+from pipelines.lineage.records import CODE, CONTENT, INTEGRITY, MACHINE, PACKAGES, PARAMETERS, RUN, Content, Keeper, digest_of, place_of
 from rl_datasets.files import write_json
-from rl_datasets.manifest import FILE_NAME, read_manifest
-
-NAMESPACE = "hindcast"
+from rl_datasets.manifest import FILE_NAME, Manifest, read_manifest
 
 
 @dataclass
 class Outcome:
-    """What the stage tells its record: the folders with a manifest.json that it wrote."""
+    """What the stage tells its record: the folders that it wrote."""
 
     folders: list[Path] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class _Begin:
+    """What was so when the stage began."""
+
+    job: str
+    run_id: str
+    started: datetime
+    clock: float
+    facets: dict[str, Any]
+    inputs: list[Content]
+
+
 @contextmanager
-def recording(job: str, folder: Path = paths.RECORDS) -> Iterator[Outcome]:
+def recording(job: str, folder: Path | None = None) -> Iterator[Outcome]:
     """Records the execution of `job` ("collect@cartpole_random") around the block; an exception is recorded and passes on."""
-    started, clock, outcome = datetime.now(UTC), time.monotonic(), Outcome()
-    error = ""
+    begin = _guarded(_begin, job)
+    if begin is not None:
+        openlineage.send(openlineage.event("START", _iso(begin.started), begin.run_id, job, begin.facets))
+    outcome, kind, error = Outcome(), "COMPLETE", ""
     try:
         yield outcome
     except BaseException as exception:
+        kind = "FAIL" if isinstance(exception, Exception) else "ABORT"
         error = "".join(traceback.format_exception_only(exception)).strip()
         raise
     finally:
-        run_id = str(uuid.uuid4())
-        try:
-            event = _event(job, run_id, started, time.monotonic() - clock, error, outcome)
-            write_json(folder / job / f"{started:%Y%m%dT%H%M%S}-{run_id[:8]}.json", event)
-        except HindcastError as failure:  # the stage's own outcome is what counts, and what the caller must see
-            if not error:
-                print(f"No record of this run was kept: {failure}", file=sys.stderr)
+        if begin is not None:
+            _guarded(_finish, begin, outcome, kind, error, folder or execution.records_folder(job))
 
 
-def _event(job: str, run_id: str, started: datetime, seconds: float, error: str, outcome: Outcome) -> dict[str, Any]:
-    manifests = {folder: read_manifest(folder) for folder in outcome.folders if (folder / FILE_NAME).is_file()}
-    run_facets: dict[str, Any] = {
-        "nominalTime": {"nominalStartTime": started.isoformat()},
-        "processing_engine": {"name": "python", "version": platform.python_version()},
-        "hindcast_environment": _environment(),
-        "hindcast_git": _git_state(),
-        "hindcast_command": {"arguments": [Path(sys.argv[0]).name, *sys.argv[1:]], "seconds": round(seconds, 3)},
-    }
-    if error:
-        run_facets["errorMessage"] = {"message": error, "programmingLanguage": "python"}
-    return {
-        "eventType": "FAIL" if error else "COMPLETE",
-        "eventTime": datetime.now(UTC).isoformat(),
-        "run": {"runId": run_id, "facets": run_facets},
-        "job": {"namespace": NAMESPACE, "name": job},
-        "inputs": [
-            _dataset(entry.path, {"name": entry.name, "digest": entry.digest})
-            for manifest in manifests.values()
-            for entry in manifest.inputs
-        ],
-        "outputs": [_dataset(folder.as_posix(), asdict(manifest)) for folder, manifest in manifests.items()],
-    }
-
-
-def _dataset(path: str, content: dict[str, Any]) -> dict[str, Any]:
-    return {"namespace": NAMESPACE, "name": path, "facets": {"hindcast_content": content}}
-
-
-def _environment() -> dict[str, Any]:
-    packages = {entry.metadata["Name"].lower(): entry.version for entry in distributions()}
-    return {"platform": platform.platform(), "processor": platform.machine(), "cores": _cores(), "packages": dict(sorted(packages.items()))}
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _git_state() -> dict[str, Any]:
-    """The commit, and a hash of what differs from it in tracked files; nulls outside of a git checkout."""
-    commit = _git("rev-parse", "HEAD")
-    difference = _git("diff", "HEAD", "--", ".", ":!dvc.lock")
-    return {
-        "commit": commit.decode().strip() if commit is not None else None,
-        "dirty": bool(difference) if difference is not None else None,
-        "difference": sha256(difference).hexdigest() if difference else None,
-    }
-
-
-def _git(*arguments: str) -> bytes | None:
+def _guarded(step: Any, *arguments: Any) -> Any:
+    """The stage's own outcome is what counts, so whatever goes wrong here is told in one line and goes no further."""
     try:
-        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
-    except (OSError, subprocess.CalledProcessError):
+        return step(*arguments)
+    except Exception as error:
+        print(f"No record of this run was kept: {' '.join(str(error).split()) or type(error).__name__}", file=sys.stderr)
         return None
+
+
+def _begin(job: str) -> _Begin:
+    dependencies, parameters = execution.asked(job)
+    started = datetime.now(UTC)
+    facets = {
+        RUN: {"started": _iso(started), "command": [Path(sys.argv[0]).name, *sys.argv[1:]], **execution.launcher(job)},
+        CODE: {**execution.code_state(), **execution.code(dependencies)},
+        PARAMETERS: {"values": parameters, "seeds": execution.seeds_in(parameters)},
+        PACKAGES: {"packages": execution.packages()},
+    }
+    return _Begin(job, str(uuid.uuid4()), started, time.monotonic(), facets, execution.inputs(dependencies))
+
+
+def _finish(begin: _Begin, outcome: Outcome, kind: str, error: str, folder: Path) -> None:
+    event = _event(begin, outcome, kind, error)
+    event["run"]["facets"] |= openlineage.facets("RunFacet", {INTEGRITY: {"digest": digest_of(event)}})
+    write_json(folder.joinpath(*place_of(event)), event)
+    openlineage.send(event)
+
+
+def _event(begin: _Begin, outcome: Outcome, kind: str, error: str) -> dict[str, Any]:
+    manifests = {folder: read_manifest(folder) for folder in outcome.folders if (folder / FILE_NAME).is_file()}
+    run = {**begin.facets[RUN], "seconds": round(time.monotonic() - begin.clock, 3)}
+    facets = {**begin.facets, RUN: run, MACHINE: execution.machine()}
+    facets["processing_engine"] = {"name": "python", "version": facets[MACHINE]["python"]}
+    if error:
+        facets["errorMessage"] = {"message": error, "programmingLanguage": "python"}
+    inputs = _inputs(begin.inputs, list(manifests.values()))
+    outputs = [_output(place, manifests.get(place)) for place in outcome.folders]
+    return openlineage.event(kind, _iso(datetime.now(UTC)), begin.run_id, begin.job, facets, inputs, outputs)
+
+
+def _inputs(begun: list[Content], manifests: list[Manifest]) -> list[dict[str, Any]]:
+    """What the stage says that it read, and all else that it depends on."""
+    entries = {entry.path: entry for entry in begun}
+    for manifest in manifests:
+        for named in manifest.inputs:
+            known = entries.get(named.path, Content(named.path, keeper=Keeper.DVC))
+            entries[named.path] = replace(known, digest=named.digest)
+    return [_dataset(entries[path]) for path in sorted(entries)]
+
+
+def _output(folder: Path, manifest: Manifest | None) -> dict[str, Any]:
+    """A manifest names all else in its folder by SHA-256; of a folder without one, each file is named."""
+    if manifest is None:
+        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        statistics: dict[str, Any] = {"fileCount": len(names)}
+    else:
+        names, statistics = [FILE_NAME], {"fileCount": len(manifest.files) + 1}
+        with suppress(StopIteration):
+            statistics["rowCount"] = next(manifest.counts[name] for name in ("transitions", "steps") if name in manifest.counts)
+    files = {name: execution.hash_small(folder / name) for name in names}
+    content = Content(folder.as_posix(), manifest.digest if manifest else "", keeper=Keeper.DVC, files=files)
+    return _dataset(content, {"outputStatistics": statistics})
+
+
+def _dataset(content: Content, output: dict[str, Any] | None = None) -> dict[str, Any]:
+    values = asdict(content)
+    facets = {CONTENT: {name: values[name] for name in ("digest", "md5", "keeper", "files")}}
+    if content.digest or content.md5:
+        facets["version"] = {"datasetVersion": content.digest or content.md5}
+    return openlineage.dataset(content.path, facets, output)
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")

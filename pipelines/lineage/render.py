@@ -53,7 +53,7 @@ def _describe(graph: Graph, name: str, tree: Tree) -> None:
 
 def _commit_of(record: Path) -> str:
     try:
-        return f"commit {str(read_json(record)['run']['facets']['hindcast_git']['commit'])[:12]}"
+        return f"commit {str(read_json(record)['run']['facets']['hindcast_code']['commit'])[:12]}"
     except (HindcastError, KeyError, TypeError):
         return "damaged: 'git checkout' brings it back"
 

@@ -62,6 +62,20 @@ def read_project(tree: Tree) -> Project:
     return Project(tree, values, stages, tuple(name for name in locked if name not in stages))
 
 
+def read_stage(tree: Tree, name: str) -> tuple[Stage, dict[str, Any]] | None:
+    """Returns one stage as dvc.yaml asks for it, without the lock, and the values of its parameters; None where there is none of the name.
+
+    Raises HindcastError as `read_project` does, and takes less time.
+    """
+    values = _read_mapping(tree, PARAMS)
+    asked = _resolve(_read_mapping(tree, PIPELINE), values, name)
+    if name not in asked:
+        return None
+    stage = _stage(name, asked[name], None)
+    project = Project(tree, values, {name: stage})
+    return stage, {key: value for key in stage.parameters if (value := project.parameter(key)) is not None}
+
+
 def _stage(name: str, entry: Mapping[str, Any], locked: Mapping[str, Any] | None) -> Stage:
     outputs = [path for kind in ("outs", "metrics", "plots") for path in _paths(entry.get(kind, ()))]
     command = entry.get("cmd", "")
@@ -98,8 +112,8 @@ def _read_mapping(tree: Tree, path: str) -> dict[str, Any]:
     return values
 
 
-def _resolve(pipeline: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the entries of all stages by name, foreach unfolded and values filled in. The values travel as DVC's `vars`."""
+def _resolve(pipeline: Mapping[str, Any], values: Mapping[str, Any], only: str = "") -> dict[str, Any]:
+    """Returns the entries of all stages (of one) by name, foreach unfolded and values filled in. The values travel as DVC's `vars`."""
     from dvc.exceptions import DvcException
     from dvc.parsing import DataResolver
     from dvc_objects.fs.memory import MemoryFileSystem
@@ -107,6 +121,6 @@ def _resolve(pipeline: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
     content = {**pipeline, "vars": [dict(values), *pipeline.get("vars", [])]}
     try:
         resolver = DataResolver(SimpleNamespace(fs=MemoryFileSystem(global_store=False), config={}), "", content)  # type: ignore[no-untyped-call]
-        return {name: resolver.resolve_one(name)[name] for name in resolver.get_keys()}
+        return {name: resolver.resolve_one(name)[name] for name in resolver.get_keys() if only in ("", name)}
     except (DvcException, AttributeError, KeyError, TypeError, ValueError) as error:
         raise HindcastError(f"{PIPELINE} cannot be read: {' '.join(str(error).split())}. 'dvc status' shows the same.") from error

@@ -13,11 +13,9 @@ from pipelines.cli import app
 from pipelines.lineage.audit import Finding, Verdict, audit_stages, exit_code
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.hashing import Hasher
-from pipelines.lineage.record import recording
 from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import WorkingTree
 from rl_datasets.errors import HindcastError
-from rl_datasets.files import read_json
 from rl_datasets.manifest import Input, Manifest, write_manifest
 
 DVC_YAML = """
@@ -186,22 +184,3 @@ def test_a_manifest_that_names_another_content_is_found(project):
 def test_exit_code_prefers_broken_over_unknown():
     holds, broken, unknown = (Finding("train", verdict, "link") for verdict in (Verdict.HOLDS, Verdict.BROKEN, Verdict.UNKNOWN))
     assert [exit_code(found) for found in ([holds], [holds, unknown], [unknown, broken, holds])] == [0, 2, 1]
-
-
-def test_a_record_is_left_on_success_and_on_failure(tmp_path):
-    folder = tmp_path / "made"
-    write_manifest(folder, Manifest("collect@one", "abc", {"seed": 0}, (Input("file", "source.csv", "def"),)))
-    with recording("collect@one", tmp_path / "records") as outcome:
-        outcome.folders.append(folder)
-    with pytest.raises(ValueError, match="no luck"), recording("train@one", tmp_path / "records"):
-        raise ValueError("no luck")
-    (complete,) = (tmp_path / "records/collect@one").glob("*.json")
-    (failed,) = (tmp_path / "records/train@one").glob("*.json")
-    event = read_json(complete)
-    assert event["eventType"] == "COMPLETE"
-    assert event["inputs"][0]["name"] == "source.csv"
-    assert event["outputs"][0]["facets"]["hindcast_content"]["digest"] == "abc"
-    assert "numpy" in event["run"]["facets"]["hindcast_environment"]["packages"]
-    event = json.loads(failed.read_text())
-    assert event["eventType"] == "FAIL"
-    assert "no luck" in event["run"]["facets"]["errorMessage"]["message"]
