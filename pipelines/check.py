@@ -1,5 +1,6 @@
 """Checks one raw data set, writes the report and the data card, and fails where a fault must not pass."""
 
+from functools import partial
 from pathlib import Path
 
 from rich.progress import Progress
@@ -9,11 +10,12 @@ from pipelines.inputs import read_input
 from pipelines.params import Params
 from pipelines.stage import console, main
 from rl_datasets.builder import RAW_SPLIT
-from rl_datasets.checks import run_checks
+from rl_datasets.checks import Expected, Report
+from rl_datasets.checks.directory import check_directory, described_episodes
 from rl_datasets.checks.output import failure, write_report
+from rl_datasets.environments import make_env
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds import DESCRIPTION, read_episodes, read_spec, read_splits
-from rl_datasets.rlds.flags import read_flags
+from rl_datasets.rlds import DESCRIPTION, read_spec
 
 
 def run(key: str, params: Params) -> Path:
@@ -21,17 +23,22 @@ def run(key: str, params: Params) -> Path:
     raw, folder, checks = paths.RAW / key / params.dataset(key).version, paths.CHECKS / key, params.checks_of(key)
     manifest = read_input(raw, f"collect@{key}", params, *DESCRIPTION)
     spec = read_spec(raw)
+    expected = Expected.of(spec, manifest, partial(make_env, spec.env_id, spec.env_kwargs, spec.max_episode_steps))
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"check {key}", total=read_splits(raw)[RAW_SPLIT].episodes)
-        report = run_checks(
-            read_episodes(raw, RAW_SPLIT), spec, checks, read_flags(raw, RAW_SPLIT), lambda count: progress.advance(task, count)
-        )
+        task = progress.add_task(f"check {key}", total=described_episodes(raw, [RAW_SPLIT]))
+        report = check_directory(raw, [RAW_SPLIT], expected, checks, lambda count: progress.advance(task, count))
     write_report(folder, key, raw, spec, manifest, checks, report)
     if report.verdict == "fail":
         raise HindcastError(failure(report, folder, key))
-    warned = f", {report.faults('warn'):,} warnings" if report.verdict == "warn" else ""
-    console.print(f"{report.summary['episodes']:,} episodes checked{warned}: {folder / 'card.md'}", highlight=False, soft_wrap=True)
+    console.print(f"{outcome(report)}: {folder / 'card.md'}", highlight=False, soft_wrap=True)
     return folder
+
+
+def outcome(report: Report) -> str:
+    """Says in one line what came of the checks."""
+    warned = f", {report.faults('warn'):,} warnings" if report.faults("warn") else ""
+    aside = len({entry.episode_id for entry in report.quarantine})
+    return f"{report.summary['episodes']:,} episodes checked{warned}" + (f", {aside:,} of them set aside" if aside else "")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def parameters_of(job: str, params: Params, *, defaults: bool = True) -> dict[st
         case "check":
             values = dump(params.checks_of(key))
         case "split":
-            values = dump(params.split)
+            values = dump(params.split_of(key))
         case "train":
             values = {**dump(params.experiment(key), exclude={"evaluate"}), "learner": dump(params.learner_params(key))}
         case _:
@@ -111,9 +111,11 @@ def _place(stage: str, key: str, name: str, params: Params) -> str:
         case "collect":
             return f"datasets.{key}.{name}"
         case "check":
-            return f"checks.{key if key in params.checks else 'default'}.{name}"
+            own = key in params.checks and name in _flat(params.checks[key].model_dump(exclude_unset=True))
+            return f"checks.{key if own else 'default'}.{name}"
         case "split":
-            return f"split.{name}"
+            own = name.partition(".")[0] in params.split.datasets.get(key, ())
+            return f"split.datasets.{key}.{name}" if own else f"split.{name}"
     entry = params.experiments[key]
     if name == "version":
         return f"datasets.{entry.dataset}.version"

@@ -18,7 +18,7 @@ from pipelines.yaml_file import read_yaml
 from rl_datasets.builder import BuilderOptions, load_builder
 from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
-from rl_datasets.splits import SplitParams
+from rl_datasets.splits import SplitParams, SplitSection
 from rl_datasets.validation import validated
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
@@ -105,7 +105,7 @@ class Params(_Section):
     datasets: Mapping[Key, DatasetParams] = Field(min_length=1)
     combine: Mapping[Key, CombineParams] = Field(default_factory=dict)
     checks: Mapping[Key, CheckParams]
-    split: SplitParams
+    split: SplitSection
     learners: Mapping[str, Mapping[Key, Mapping[str, Any]]]
     experiments: Mapping[Key, ExperimentParams]
     runtime: RuntimeParams = RuntimeParams()
@@ -132,6 +132,9 @@ class Params(_Section):
             raise HindcastError("params.yaml: checks.default is missing; every data set without checks of its own uses it.")
         for key in self.checks:
             _require(key, ["default", *self.datasets], f"checks.{key}", "data sets")
+            self.checks_of(key)
+        for key in self.split.datasets:
+            _require(key, self.datasets, f"split.datasets.{key}", "data sets")
         return self
 
     def dataset(self, key: str) -> DatasetParams:
@@ -150,7 +153,18 @@ class Params(_Section):
         return self.experiments[key]
 
     def checks_of(self, dataset: str) -> CheckParams:
-        return self.checks.get(dataset, self.checks["default"])
+        """Returns what is set for all data sets, with what an entry sets for this one in its place, option by option."""
+        default = self.checks["default"]
+        if dataset not in self.checks or dataset == "default":
+            return default
+        try:
+            return self.checks[dataset].merged_into(default)
+        except ValueError as error:
+            raise HindcastError(f"params.yaml:\n  checks.{dataset}, merged over checks.default: {error}") from error
+
+    def split_of(self, dataset: str) -> SplitParams:
+        """Returns how a data set is divided: as all are, but for what `split.datasets` says of this one."""
+        return self.split.of(dataset)
 
     def builder_options(self, dataset: str) -> BuilderOptions:
         """Raises HindcastError where the builder is unknown or an option is wrong."""

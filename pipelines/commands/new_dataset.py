@@ -16,8 +16,7 @@ from pipelines.commands.inspect import given_roles, source_of
 from pipelines.commands.params_text import insert_entry
 from pipelines.params import DatasetParams, load_params
 from rl_datasets.builder import Context, load_builder
-from rl_datasets.checks import run_checks
-from rl_datasets.checks.params import CheckParams
+from rl_datasets.checks import CheckParams, Expected, run_checks
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_text
 from rl_datasets.inspection.inspect import inspect
@@ -72,7 +71,7 @@ def try_entry(name: str, entry: str, file: Path | None = None) -> Tried:
     module = load_builder(values.builder)
     source = Path(values.source) if file is None or Path(values.source).exists() else file
     builder = module.Builder(module.Options.model_validate(values.options), Context(name, source=source))
-    report = run_checks(builder.episodes(values.seed), builder.spec(), CheckParams())
+    report = run_checks(builder.episodes(values.seed), Expected.of(builder.spec()), CheckParams())
     faults = [str(finding) for finding in report.findings() if finding.severity == "fail"]
     return Tried(len(report.table), int(report.table.length.sum()), int(report.table.is_terminal.sum()), faults)
 

@@ -93,13 +93,14 @@ def test_a_terminal_flag_that_was_lost_contradicts_the_discount(project):
         check.run("toy", params())
 
 
-def test_a_shard_cut_in_half_is_one_message_and_no_report(project):
+def test_a_shard_cut_in_half_is_reported_with_what_else_could_be_read(project):
     write_raw([episode(index) for index in range(6)])
     shard = sorted(RAW.glob("*.tfrecord*"))[1]
     shard.write_bytes(shard.read_bytes()[: shard.stat().st_size // 2])
-    with pytest.raises(HindcastError, match=shard.name):
+    with pytest.raises(HindcastError, match=rf"files: data set: found {shard.name}: .*damaged after 1 of 3 episodes"):
         check.run("toy", params())
-    assert not FOLDER.exists()
+    report = json.loads((FOLDER / "report.json").read_text())
+    assert (report["verdict"], report["checks"]["files"]["faults"], report["summary"]["episodes"]) == ("fail", 1, 4)
 
 
 def test_an_unknown_data_set_lists_the_known_ones(project):

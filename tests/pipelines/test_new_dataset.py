@@ -66,7 +66,9 @@ def test_from_a_file(project):
     lines = after.splitlines()
     kept = iter(lines)
     assert all(line in kept for line in text.splitlines())  # every line is there, in its order
-    assert lines.index("  mine:") < lines.index("checks:  # an entry named as a data set takes the place of default for it")
+    assert lines.index("  mine:") < lines.index(
+        "checks:  # docs/checks.md lists them; an entry named as a data set is merged over default, option by option"
+    )
     check_written_test_passes(project, "mine")
 
 

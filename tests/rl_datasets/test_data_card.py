@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rl_datasets.checks import CheckParams, Report, run_checks
+from rl_datasets.checks import CheckParams, Expected, Report, run_checks
 from rl_datasets.checks.histograms import draw_histogram
 from rl_datasets.checks.output import failure, write_report
 from rl_datasets.manifest import Input, Manifest, read_manifest
@@ -46,7 +46,7 @@ def episode(index: int) -> Episode:
 
 def report_of(**fields: object) -> Report:
     episodes = [episode(index) for index in range(5)]
-    return run_checks([*episodes[:-1], dataclasses.replace(episodes[-1], **fields)], SPEC, CheckParams())  # type: ignore[arg-type]
+    return run_checks([*episodes[:-1], dataclasses.replace(episodes[-1], **fields)], Expected.of(SPEC), CheckParams())  # type: ignore[arg-type]
 
 
 def write(folder: Path, report: Report) -> tuple[str, dict[str, object]]:
@@ -74,7 +74,7 @@ def test_the_report_names_the_data_that_it_is_about(tmp_path):
     folder = tmp_path / "toy"
     _, report = write(folder, report_of(discount=np.zeros(7, np.float32)))
     assert (report["dataset"], report["version"], report["digest"], report["verdict"]) == ("toy", "1.0.0", "d1ce", "fail")
-    assert report["checks"]["discount"] == {"severity": "fail", "faults": 1}
+    assert report["checks"]["discount"] == {"severity": "fail", "verdict": "fail", "faults": 1}
     assert report["findings"][0]["episode_id"] == "toy-4"
     manifest = read_manifest(folder)
     assert manifest.inputs == (Input("toy", "artifacts/raw/toy/1.0.0", "d1ce"),)
@@ -93,7 +93,7 @@ def test_the_card_begins_with_the_verdict(tmp_path, fields, verdict):
 
 def test_the_card_shows_what_a_reader_needs(tmp_path):
     copy = dataclasses.replace(episode(3), episode_id="copy|of 3")
-    report = run_checks([*[episode(index) for index in range(5)], copy], SPEC, CheckParams())
+    report = run_checks([*[episode(index) for index in range(5)], copy], Expected.of(SPEC), CheckParams())
     card, _ = write(tmp_path / "toy", report)
     for words in (
         "**PASS WITH WARNINGS.**",
@@ -109,7 +109,14 @@ def test_the_card_shows_what_a_reader_needs(tmp_path):
         "- gymnasium 1.2.3",
     ):
         assert words in card, words
-    assert {path.name for path in (tmp_path / "toy").iterdir()} == {"report.json", "card.md", "returns.png", "lengths.png", "manifest.json"}
+    assert {path.name for path in (tmp_path / "toy").iterdir()} == {
+        "report.json",
+        "quarantine.csv",
+        "card.md",
+        "returns.png",
+        "lengths.png",
+        "manifest.json",
+    }
     assert "random 1.5" not in card_without_references()
 
 
@@ -124,7 +131,7 @@ def card_without_references() -> str:
 
 @pytest.mark.parametrize("episodes", [[], [dataclasses.replace(episode(0), reward=np.float32([np.nan, np.inf, 0]))]])
 def test_a_report_is_written_however_bad_the_data_are(tmp_path, episodes):
-    card, report = write(tmp_path / "toy", run_checks(episodes, SPEC, CheckParams()))
+    card, report = write(tmp_path / "toy", run_checks(episodes, Expected.of(SPEC), CheckParams()))
     assert report["verdict"] == "fail"
     assert "**FAIL.**" in card
     assert (tmp_path / "toy" / "returns.png").stat().st_size > 1000
@@ -132,7 +139,7 @@ def test_a_report_is_written_however_bad_the_data_are(tmp_path, episodes):
 
 def test_the_message_of_a_failure_shows_the_first_findings_and_where_the_rest_is():
     episodes = [dataclasses.replace(episode(index), is_terminal=True) for index in range(5)]
-    text = failure(run_checks(episodes, SPEC, CheckParams()), Path("artifacts/checks/toy"), "toy")
+    text = failure(run_checks(episodes, Expected.of(SPEC), CheckParams()), Path("artifacts/checks/toy"), "toy")
     assert "has 5 faults" in text
     assert "discount: episode 'toy-2', step 3: found discount 1; expected 0, for its transition leads into a terminal state." in text
     assert "... and 2 more." in text

@@ -4,18 +4,20 @@ import hashlib
 import json
 from pathlib import Path
 
+import pandas as pd
+
 from rl_datasets.checks.card import write_card
 from rl_datasets.checks.params import CheckParams
-from rl_datasets.checks.report import Report
+from rl_datasets.checks.report import SEVERITIES, Quarantined, Report
 from rl_datasets.files import replacing, write_json
 from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
 from rl_datasets.schema import EnvSpec
 
-FILE_NAME = "report.json"
+FILE_NAME, QUARANTINE = "report.json", "quarantine.csv"
 
 
 def write_report(folder: Path, name: str, raw: Path, spec: EnvSpec, manifest: Manifest, params: CheckParams, report: Report) -> None:
-    """Replaces `folder` by report.json, card.md, its pictures and manifest.json. Equal arguments give equal bytes.
+    """Replaces `folder` by report.json, quarantine.csv, the data card and manifest.json. Equal arguments give equal bytes.
 
     `raw` is the data set's folder, named for its version, and `manifest` its own.
     """
@@ -27,13 +29,13 @@ def write_report(folder: Path, name: str, raw: Path, spec: EnvSpec, manifest: Ma
         digest=digest,
         parameters=params.model_dump(),
         inputs=(Input(name, raw.as_posix(), manifest.digest),),
-        counts={key: report.summary[key] for key in ("episodes", "transitions")}
-        | {f"{s}_faults": report.faults(s) for s in ("fail", "warn")},
+        counts={key: report.summary[key] for key in ("episodes", "transitions")} | {f"{s}_faults": report.faults(s) for s in SEVERITIES},
         notes=(f"verdict: {report.verdict}",),
         packages=package_versions("matplotlib", "numpy", "pandas"),
     )
     with replacing(folder) as part:
         write_json(part / FILE_NAME, content)
+        pd.DataFrame(report.quarantine, columns=list(Quarantined._fields)).astype({"step": "Int64"}).to_csv(part / QUARANTINE, index=False)
         write_card(part, name, version, spec, manifest, report)
         write_manifest(part, own)
 

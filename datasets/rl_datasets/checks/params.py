@@ -1,37 +1,38 @@
-"""What the quality gate looks for and how strictly: the section `checks` of params.yaml."""
+"""`CheckParams`: what the quality gate looks for and how strictly, one entry a check of the catalogue; a section of params.yaml."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model
 
-Severity = Literal["fail", "warn", "off"]
+from rl_datasets.checks.catalogue import CATALOGUE
+from rl_datasets.checks.check import Options
 
 
-class CheckParams(BaseModel):
-    """One severity a check, then the thresholds. `fail` stops the pipeline, `warn` is reported only, `off` isn't looked for."""
+class _Gate(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    max_findings: int = Field(20, gt=0, description="findings written out for each check; more are counted")
+    quarantine_limit: float = Field(0.05, ge=0, le=1, description="share of the episodes that may be set aside; more is a failure")
 
-    episode_ids: Severity = "fail"  # none empty, none twice
-    flags: Severity = "fail"  # is_first only on the first step, is_last only on the last, is_terminal only there
-    lengths: Severity = "fail"  # at least one transition, at most the environment's step limit
-    spec: Severity = "fail"  # nesting, shapes and dtypes of every array
-    finite: Severity = "fail"  # no NaN, no infinity
-    discount: Severity = "fail"  # 0 exactly on the transition into a terminal state, 1 elsewhere
-    last_step: Severity = "fail"  # action, reward and discount of the last step are zero
-    action_bounds: Severity = "fail"
-    observation_bounds: Severity = "warn"
-    reward_range: Severity = "fail"
-    duplicates: Severity = "warn"  # episodes of identical content
+    def of(self, check: str) -> Options:
+        """Returns the options of one check."""
+        options: Options = getattr(self, check)
+        return options
 
-    action_tolerance: float = Field(1e-5, ge=0, allow_inf_nan=False)  # beyond a bound, as a part of max(1, |bound|)
-    observation_tolerance: float = Field(1e-5, ge=0, allow_inf_nan=False)
-    reward_minimum: float | None = None  # None: the environment's own
-    reward_maximum: float | None = None
-    max_findings: int = Field(20, gt=0)  # written out for each check; more are counted
+    def merged_into(self, default: "_Gate") -> "CheckParams":
+        """Returns `default` with what was set here in its place, option by option. Raises pydantic's ValidationError where they clash."""
+        return CheckParams.model_validate(_merged(default.model_dump(), self.model_dump(exclude_unset=True)))
 
-    @model_validator(mode="after")
-    def _ordered(self) -> "CheckParams":
-        if self.reward_minimum is not None and self.reward_maximum is not None and self.reward_minimum > self.reward_maximum:
-            raise ValueError(f"reward_minimum {self.reward_minimum} is above reward_maximum {self.reward_maximum}")
-        return self
+
+if TYPE_CHECKING:
+
+    class CheckParams(_Gate):
+        """One field a check, which `of` returns."""
+
+else:
+    CheckParams = create_model("CheckParams", __base__=_Gate, **{check.name: (check.options, check.options()) for check in CATALOGUE})
+
+
+def _merged(default: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    return {**default, **{key: _merged(default[key], value) if isinstance(value, Mapping) else value for key, value in over.items()}}

@@ -1,119 +1,145 @@
-"""`run_checks`: all checks in one pass over the episodes, then those of the table, and the numbers for the data card.
+"""`run_checks`: all checks in one pass over the episodes, then over the table of them, and the numbers for the data card."""
 
-To add a check: write the function, name it in one of the tables below with what a user should do, and give it a severity of
-the same name in `CheckParams`.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import pandas as pd
 
-from rl_datasets.checks.duplicates import check_duplicates
-from rl_datasets.checks.findings import DatasetCheck, EpisodeCheck, EpisodeRow, Expected, Fault, Finding
+from rl_datasets.checks.block import Block, Misfit, blocks
+from rl_datasets.checks.catalogue import CATALOGUE
+from rl_datasets.checks.check import EpisodeRow, Fault, NotApplicable, Running
+from rl_datasets.checks.consequences import LIMIT, REMEDY, Quarantine
+from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.findings import Finding
+from rl_datasets.checks.fingerprint import episode_hashes, step_hashes
 from rl_datasets.checks.params import CheckParams
 from rl_datasets.checks.report import CheckResult, Report
-from rl_datasets.checks.structure import (
-    check_any,
-    check_discount,
-    check_episode_ids,
-    check_flags,
-    check_last_step,
-    check_lengths,
-    check_spec,
-)
 from rl_datasets.checks.summary import RunningSummary
-from rl_datasets.checks.values import check_action_bounds, check_finite, check_observation_bounds, check_reward_range
-from rl_datasets.digest import content_key
-from rl_datasets.schema import EnvSpec, Episode
-
-EPISODE_CHECKS: tuple[tuple[str, EpisodeCheck], ...] = (  # of episodes that meet the spec
-    ("discount", check_discount),
-    ("last_step", check_last_step),
-    ("finite", check_finite),
-    ("action_bounds", check_action_bounds),
-    ("observation_bounds", check_observation_bounds),
-    ("reward_range", check_reward_range),
-)
-DATASET_CHECKS: tuple[tuple[str, DatasetCheck], ...] = (
-    ("lengths", check_any),
-    ("episode_ids", check_episode_ids),
-    ("duplicates", check_duplicates),
-)
-REMEDIES: Mapping[str, str] = {
-    "episode_ids": "Give every episode an id of its own in the builder.",
-    "flags": "Write is_first on the first step, is_last on the last, and is_terminal there where the environment terminated.",
-    "lengths": "Divide or drop the episode in the builder, or correct max_episode_steps in spec().",
-    "spec": "Correct spec() in the builder, or convert the array there.",
-    "finite": "Find where the builder or the simulator makes it, and mend or drop the episode.",
-    "discount": "Derive the discount from the environment's `terminated` in the builder; truncation keeps 1.",
-    "last_step": "Write zeros there; nothing follows the last observation.",
-    "action_bounds": "Clip or rescale actions in the builder, correct the bounds in spec(), or raise action_tolerance under 'checks'.",
-    "observation_bounds": "Correct the bounds in spec(), or switch the check off under 'checks' where the environment leaves them.",
-    "reward_range": "Correct the reward in the builder, or the range in spec(), or set reward_minimum and reward_maximum under 'checks'.",
-    "duplicates": "Drop the copies, or vary the seeds. A split never divides them, but they weigh twice.",
-}
+from rl_datasets.recorded import Damage, Recorded
+from rl_datasets.schema import Episode
 
 
 def run_checks(
-    episodes: Iterable[Episode],
-    spec: EnvSpec,
+    items: Iterable[Episode | Recorded | Damage],
+    expected: Expected,
     params: CheckParams,
-    flags: Iterable[np.ndarray] | None = None,
     advance: Callable[[int], None] = lambda _: None,
+    watching: Sequence[Running] = (),
 ) -> Report:
-    """Checks all episodes in one pass; memory is that of one episode and a row for each. Same input, same report.
+    """Checks all episodes in one pass; memory is that of a block and a row for each episode. Same input, same report.
 
-    `flags` gives each episode's flags as they are stored, bool [T+1, 3]; without it they aren't checked. An episode that
-    doesn't meet the spec, or has no transition, is given to no further check and is left out of the summary of arrays, for
-    its rows cannot be told apart.
+    An episode that doesn't meet the spec, or has no transition, is in no block: it is given to the checks as a Misfit, and is left
+    out of the summary of arrays. `watching` sees the blocks beside the checks, and yields nothing; `advance` is told of episodes.
     """
-    expected = Expected.of(spec, params)
-    tally, summary, rows = _Tally(params), RunningSummary(spec), []
-    pairs = zip(episodes, repeat(None) if flags is None else flags, strict=flags is not None)
-    for episode, stored in pairs:
-        tally.add("lengths", check_lengths(episode, expected), episode.episode_id)
-        misfits = list(check_spec(episode, expected))
-        tally.add("spec", misfits, episode.episode_id)
-        if stored is not None:
-            tally.add("flags", check_flags(episode, stored), episode.episode_id)
-        if episode.length >= 1 and not misfits:
-            for name, check in EPISODE_CHECKS:
-                tally.add(name, check(episode, expected), episode.episode_id)
-            summary.add(episode)
-        rows.append(_row(episode))
-        advance(1)
-    table = pd.DataFrame(rows, columns=list(EpisodeRow._fields))
-    for name, check_table in DATASET_CHECKS:
-        tally.add(name, check_table(table, expected), "")
-    return Report(tally.results(), summary.to_json(table), table)
+    tally, summary, rows = _Tally(params, expected), RunningSummary(expected.spec), _Rows()
+    for item in blocks(items, expected.spec):
+        tally.see(item)
+        if isinstance(item, Misfit):
+            rows.add_misfit(item)
+            advance(1)
+        elif isinstance(item, Block):
+            rows.add(item)
+            summary.add(item)
+            for watcher in watching:
+                tuple(watcher.block(item))
+            advance(len(item.number))
+    table = rows.table()
+    tally.see(table)
+    for watcher in watching:
+        tuple(watcher.finish(table))
+    results = tally.results(table)
+    return Report(results, summary.to_json(table), table, tally.quarantine.entries(table))
 
 
 class _Tally:
-    """Counts the faults of each check and keeps the first few."""
+    """The checks that are switched on, with the faults of each: how many, and the first few."""
 
-    def __init__(self, params: CheckParams) -> None:
+    def __init__(self, params: CheckParams, expected: Expected) -> None:
         self._params = params
-        self._counts = dict.fromkeys(REMEDIES, 0)
-        self._kept: dict[str, list[Finding]] = {name: [] for name in REMEDIES}
+        self._made = {check.name: check.make(expected, params.of(check.name)) for check in CATALOGUE if self._is_on(check.name)}
+        self._counts = {check.name: [0, 0] for check in CATALOGUE}  # all, and those that fail
+        self._kept: dict[str, list[Fault]] = {check.name: [] for check in CATALOGUE}
+        self._reasons = {name: made.why for name, made in self._made.items() if isinstance(made, NotApplicable)}
+        self.quarantine = Quarantine()
 
-    def add(self, check: str, faults: Iterable[Fault], episode_id: str) -> None:
-        """Does not look at `faults`, which may be a generator, where the check is off."""
-        severity = getattr(self._params, check)
-        if severity == "off":
-            return
-        for fault in faults:
-            self._counts[check] += 1
-            if len(self._kept[check]) < self._params.max_findings:
-                found = Finding(check, severity, fault.episode_id or episode_id, fault.step, fault.found, fault.expected, REMEDIES[check])
-                self._kept[check].append(found)
+    def see(self, item: Block | Misfit | Damage | pd.DataFrame) -> None:
+        """Lets every check look at something; last at the table of episodes."""
+        for name, check in self._made.items():
+            if isinstance(check, NotApplicable):
+                continue
+            for fault in _look(check, item):
+                if isinstance(fault, NotApplicable):
+                    self._reasons[name] = fault.why
+                else:
+                    self._add(name, fault)
 
-    def results(self) -> dict[str, CheckResult]:
-        return {name: CheckResult(getattr(self._params, name), self._counts[name], tuple(self._kept[name])) for name in REMEDIES}
+    def results(self, table: pd.DataFrame) -> dict[str, CheckResult]:
+        results = {check.name: self._result(check.name, check.remedy, table) for check in CATALOGUE}
+        excess = tuple(self.quarantine.faults(table, self._params.quarantine_limit))
+        if excess:
+            findings = tuple(Finding(LIMIT, "fail", "", None, fault.found, fault.expected, REMEDY) for fault in excess)
+            results[LIMIT] = CheckResult("fail", len(excess), findings[: self._params.max_findings], len(excess))
+        return results
+
+    def _is_on(self, check: str) -> bool:
+        return self._params.of(check).severity != "off"
+
+    def _add(self, check: str, fault: Fault) -> None:
+        severity, counts, kept = self._params.of(check).severity, self._counts[check], self._kept[check]
+        counts[0] += 1
+        counts[1] += severity == "fail" or (severity == "quarantine" and not self.quarantine.add(check, fault))
+        if len(kept) < self._params.max_findings:
+            kept.append(fault)
+
+    def _result(self, check: str, remedy: str, table: pd.DataFrame) -> CheckResult:
+        severity, (faults, fatal) = self._params.of(check).severity, self._counts[check]
+        findings = []
+        for fault in self._kept[check]:
+            own = "fail" if severity == "quarantine" and fault.episode is None else severity
+            episode_id = "" if fault.episode is None else str(table["episode_id"].iloc[fault.episode])
+            findings.append(Finding(check, own, episode_id, fault.step, fault.found, fault.expected, remedy, fault.evidence))
+        return CheckResult(severity, faults, tuple(findings), fatal, self._reasons.get(check, "") if self._is_on(check) else "")
 
 
-def _row(episode: Episode) -> EpisodeRow:
-    known = episode.metadata
-    policy, seed = str(known.get("policy", "")), int(known.get("seed", -1))
-    return EpisodeRow(episode.episode_id, episode.length, episode.episode_return, episode.is_terminal, policy, seed, content_key(episode))
+def _look(check: Running, item: Block | Misfit | Damage | pd.DataFrame) -> Iterator[Fault | NotApplicable]:
+    match item:
+        case Block():
+            return check.block(item)
+        case Misfit():
+            return check.misfit(item)
+        case Damage():
+            return check.damage(item)
+    return check.finish(item)
+
+
+class _Rows:
+    """The table of episodes, block by block."""
+
+    def __init__(self) -> None:
+        self._parts: list[pd.DataFrame] = []
+
+    def add(self, block: Block) -> None:
+        with np.errstate(invalid="ignore", over="ignore"):
+            returns = np.add.reduceat(np.where(block.is_last, 0, block.reward.astype(np.float64)), block.starts[:-1])
+        content = episode_hashes(block, step_hashes(block))
+        self._add(block.number, block.episode_id, block.lengths, returns, block.is_terminal, block.metadata, content)
+
+    def add_misfit(self, misfit: Misfit) -> None:
+        episode = misfit.episode
+        values = ([episode.length], [episode.episode_return], [episode.is_terminal])
+        self._add(np.array([misfit.number]), [episode.episode_id], *values, [episode.metadata], np.zeros(1, np.uint64))
+
+    def _add(self, number, ids, lengths, returns, is_terminal, metadata, content) -> None:  # type: ignore[no-untyped-def]
+        known = (
+            [str(each.get("policy", "")) for each in metadata],
+            [int(each.get("seed", -1)) for each in metadata],
+            [str(each.get("environment", "")) for each in metadata],
+        )
+        columns = (ids, lengths, returns, is_terminal, *known, content)
+        self._parts.append(pd.DataFrame(dict(zip(EpisodeRow._fields, columns, strict=True)), index=number))
+
+    def table(self) -> pd.DataFrame:
+        """In the order of the data, which is also its index."""
+        if not self._parts:
+            return pd.DataFrame(columns=list(EpisodeRow._fields))
+        return pd.concat(self._parts).sort_index()

@@ -1,99 +1,167 @@
-"""Checks of the shape of episodes: ids, lengths, nesting and dtypes, discounts, the last step."""
+"""Checks of the shape of data sets and episodes: files, ids, lengths, nesting and dtypes, flags, discounts, the last step."""
 
 from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
-import tree
 
-from rl_datasets.checks.findings import Expected, Fault, and_more
-from rl_datasets.schema import ArraySpec, Episode, named_leaves
-
-SCALAR = ArraySpec((), "float32")
-FLAGS = ("is_first", "is_last", "is_terminal")
-
-
-def check_lengths(episode: Episode, expected: Expected) -> Iterator[Fault]:
-    """At least one transition, and no more than the environment's step limit."""
-    limit = expected.spec.max_episode_steps
-    if episode.length < 1:
-        yield Fault(None, f"{episode.length + 1} steps", "at least 2 steps, which make one transition")
-    elif limit is not None and episode.length > limit:
-        yield Fault(limit, f"{episode.length} transitions", f"at most {limit}, the environment's max_episode_steps")
+from rl_datasets.checks.block import Block, Misfit
+from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, per_block, per_table
+from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.words import and_more
+from rl_datasets.recorded import FLAGS as FLAG_NAMES
+from rl_datasets.recorded import Damage
 
 
-def check_spec(episode: Episode, expected: Expected) -> Iterator[Fault]:
-    """Observations nested as in the spec; every array of its shape and dtype, with one row a step."""
-    try:
-        tree.assert_same_structure(expected.spec.observation, episode.observation)
-    except (TypeError, ValueError):
-        found, wanted = (named_leaves(nest, "observation") for nest in (episode.observation, expected.spec.observation))
-        yield Fault(None, f"observation with {_names(found)}", _names(wanted))
-        return
-    arrays = [*tree.flatten(episode.observation), episode.action, episode.reward, episode.discount]
-    leaves = [*((leaf.name, leaf.spec) for leaf in expected.observation), ("action", expected.spec.action)]
-    steps = len(episode.reward)
-    for (name, spec), array in zip([*leaves, ("reward", SCALAR), ("discount", SCALAR)], arrays, strict=True):
-        if array.shape != (steps, *spec.shape) or array.dtype != spec.dtype:
-            yield Fault(None, f"{name} {_describe(array.dtype, array.shape)}", _describe(spec.dtype, (steps, *spec.shape)))
+class _Files(Running):
+    def damage(self, damage: Damage) -> Iterator[Fault]:
+        yield Fault(f"{damage.file}: {damage.found}", damage.expected, evidence={"file": damage.file})
 
 
-def check_flags(episode: Episode, flags: np.ndarray) -> Iterator[Fault]:
-    """is_first on the first step only, is_last on the last only, is_terminal nowhere else. flags: bool [T+1, 3], as stored."""
-    steps = len(episode.reward)
-    if flags.shape != (steps, len(FLAGS)):
-        yield Fault(None, f"flags of {len(flags)} steps", f"flags of {steps} steps")
-        return
-    wanted = np.zeros_like(flags)
-    wanted[:1, 0] = wanted[-1:, 1] = True
-    wanted[-1:, 2] = episode.is_terminal
-    if (flags == wanted).all():
-        return
-    for name, found, right in zip(FLAGS, flags.T, wanted.T, strict=True):
-        wrong = found != right
-        if wrong.any():
-            step = int(wrong.argmax())
-            yield Fault(step, f"{name} {found[step]}{and_more(wrong)}", f"{right[step]} on step {step} of {steps}")
+class _Lengths(Running):
+    def __init__(self, expected: Expected, options: Options) -> None:
+        super().__init__(expected, options)
+        self._limit = expected.spec.max_episode_steps
+
+    def misfit(self, misfit: Misfit) -> Iterator[Fault]:
+        steps = len(misfit.episode.reward)
+        if steps < 2:
+            yield Fault(f"{steps} steps", "at least 2 steps, which make one transition", misfit.number)
+        elif self._limit is not None and steps - 1 > self._limit:
+            yield self._too_long(misfit.number, steps - 1)
+
+    def block(self, block: Block) -> Iterator[Fault]:
+        if self._limit is not None:
+            for index in np.flatnonzero(block.lengths > self._limit):
+                yield self._too_long(int(block.number[index]), int(block.lengths[index]))
+
+    def finish(self, table: pd.DataFrame) -> Iterator[Fault]:
+        if table.empty:
+            yield Fault("no episode in the data set", "at least one")
+
+    def _too_long(self, number: int, length: int) -> Fault:
+        return Fault(f"{length} transitions", f"at most {self._limit}, the environment's max_episode_steps", number, self._limit)
 
 
-def check_discount(episode: Episode, expected: Expected) -> Iterator[Fault]:  # noqa: ARG001
+class _Spec(Running):
+    def misfit(self, misfit: Misfit) -> Iterator[Fault]:
+        for found, wanted in misfit.faults:
+            yield Fault(found, wanted, misfit.number)
+
+
+class _Flags(Running):
+    def __init__(self, expected: Expected, options: Options) -> None:
+        super().__init__(expected, options)
+        self._known = False
+
+    def misfit(self, misfit: Misfit) -> Iterator[Fault]:
+        steps = len(misfit.episode.reward)
+        if misfit.flags is not None:
+            self._known = True
+            if misfit.flags.shape != (steps, len(FLAG_NAMES)):
+                yield Fault(f"flags of {len(misfit.flags)} steps", f"flags of {steps} steps", misfit.number)
+
+    def block(self, block: Block) -> Iterator[Fault]:
+        if block.flags is None:
+            return
+        self._known = True
+        firsts, lasts = block.starts[:-1], block.lasts
+        right = np.zeros_like(block.flags)
+        right[firsts, 0] = right[lasts, 1] = True
+        right[lasts, 2] = block.is_terminal
+        if (block.flags == right).all():
+            return
+        for name, found, wanted in zip(FLAG_NAMES, block.flags.T, right.T, strict=True):
+            for index, row, count in block.first_wrong(found != wanted):
+                step, steps = int(row - block.starts[index]), int(block.lengths[index]) + 1
+                yield Fault(
+                    f"{name} {found[row]}{and_more(count)}", f"{wanted[row]} on step {step} of {steps}", int(block.number[index]), step
+                )
+
+    def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
+        if not self._known and len(table):
+            yield NotApplicable("the episodes come from no file, and only files hold flags")
+
+
+def _discount(block: Block, expected: Expected, options: Options) -> Iterator[Fault]:  # noqa: ARG001
     """0 exactly on the transition into a terminal state, 1 on every other, truncation included."""
-    discount, last = episode.discount[:-1], episode.length - 1
-    wanted = np.ones_like(discount)
-    wanted[last] = 0 if episode.is_terminal else 1
-    wrong = discount != wanted
-    if wrong.any():
-        step = int(wrong.argmax())
-        end = "its transition leads into a terminal state" if wanted[step] == 0 else "its transition doesn't lead into a terminal state"
-        yield Fault(step, f"discount {discount[step]:g}{and_more(wrong)}", f"{wanted[step]:g}, for {end}")
+    wanted = np.ones_like(block.discount)
+    wanted[block.lasts - 1] = ~block.is_terminal
+    for index, row, count in block.first_wrong((block.discount != wanted) & ~block.is_last):
+        end = "its transition leads into a terminal state" if wanted[row] == 0 else "its transition doesn't lead into a terminal state"
+        found = f"discount {block.discount[row]:g}{and_more(count)}"
+        yield Fault(found, f"{wanted[row]:g}, for {end}", int(block.number[index]), int(row - block.starts[index]))
 
 
-def check_last_step(episode: Episode, expected: Expected) -> Iterator[Fault]:  # noqa: ARG001
-    """The last step holds only the last observation: its action, reward and discount are zero."""
-    for name, array in (("action", episode.action), ("reward", episode.reward), ("discount", episode.discount)):
-        if array[-1].any():  # NaN counts as well
-            yield Fault(episode.length, f"{name} {array[-1].tolist()} on the last step", "zeros")
+def _last_step(block: Block, expected: Expected, options: Options) -> Iterator[Fault]:  # noqa: ARG001
+    for name, array in (("action", block.action), ("reward", block.reward), ("discount", block.discount)):
+        lasts = array[block.lasts]
+        for index in np.flatnonzero(lasts.reshape(len(lasts), -1).any(axis=1)):  # NaN counts as well
+            found = f"{name} {lasts[index].tolist()} on the last step"
+            yield Fault(found, "zeros", int(block.number[index]), int(block.lengths[index]))
 
 
-def check_any(table: pd.DataFrame, expected: Expected) -> Iterator[Fault]:  # noqa: ARG001
-    """A data set holds at least one episode."""
-    if table.empty:
-        yield Fault(None, "no episode in the data set", "at least one")
+def _episode_ids(table: pd.DataFrame, expected: Expected, options: Options) -> Iterator[Fault]:  # noqa: ARG001
+    ids = table["episode_id"]
+    for number in np.flatnonzero(ids == ""):
+        yield Fault("an empty id", "an id of its own for each episode", int(number))
+    for _, same in ids[ids.duplicated(keep=False) & (ids != "")].groupby(ids, sort=False):
+        yield Fault(f"{len(same)} episodes of this id", "an id of its own for each episode", int(same.index[0]))
 
 
-def check_episode_ids(table: pd.DataFrame, expected: Expected) -> Iterator[Fault]:  # noqa: ARG001
-    """None empty, none twice."""
-    for _ in range(int((table["episode_id"] == "").sum())):
-        yield Fault(None, "an empty id", "an id of its own for each episode")
-    counts = table["episode_id"].value_counts(sort=False)
-    for episode_id, count in counts[counts > 1].items():
-        if episode_id:
-            yield Fault(None, f"{count} episodes of this id", "an id of its own for each episode", str(episode_id))
-
-
-def _describe(dtype: object, shape: tuple[int, ...]) -> str:
-    return f"{dtype}{list(shape)}"
-
-
-def _names(leaves: list[tuple[str, object]]) -> str:
-    return "leaves " + ", ".join(name for name, _ in leaves) if leaves else "no leaves"
+FILES = Check(
+    "files",
+    "A shard that is missing, cut, damaged (its checksums), of other counts than the description says, or not named there.",
+    "What cannot be read is missing from every result; what is not named may be half of another version.",
+    "Restore the folder with 'dvc checkout --force' or from where it came, or make the data again.",
+    Options,
+    _Files,
+)
+EPISODE_IDS = Check(
+    "episode_ids",
+    "An empty id, or one that two episodes have.",
+    "Splits, quarantine and reports name episodes by id.",
+    "Give every episode an id of its own in the builder.",
+    Options,
+    per_table(_episode_ids),
+)
+FLAGS = Check(
+    "flags",
+    "is_first other than on the first step alone, is_last other than on the last alone, is_terminal before the last step.",
+    "Other readers of RLDS divide episodes and stop bootstrapping by these flags.",
+    "Write is_first on the first step, is_last on the last, and is_terminal there where the environment terminated.",
+    Options,
+    _Flags,
+)
+LENGTHS = Check(
+    "lengths",
+    "An episode without a transition or beyond the environment's step limit; a data set without an episode.",
+    "An episode beyond the limit is two that were joined, or of another environment.",
+    "Divide or drop the episode in the builder, or correct max_episode_steps in spec().",
+    Options,
+    _Lengths,
+)
+SPEC = Check(
+    "spec",
+    "Observations nested otherwise than in the spec; an array of another shape or dtype, or without one row a step.",
+    "Learners read columns by their place.",
+    "Correct spec() in the builder, or convert the array there.",
+    Options,
+    _Spec,
+)
+DISCOUNT = Check(
+    "discount",
+    "A discount other than 0 on the transition into a terminal state and 1 on every other, truncation included.",
+    "It decides where learners bootstrap; a 0 at a time limit teaches that the world ends there.",
+    "Derive the discount from the environment's `terminated` in the builder; truncation keeps 1.",
+    Options,
+    per_block(_discount),
+)
+LAST_STEP = Check(
+    "last_step",
+    "An action, reward or discount on the last step, which holds only the last observation.",
+    "Something there is a sign that rows are shifted by one.",
+    "Write zeros there; nothing follows the last observation.",
+    Options,
+    per_block(_last_step),
+)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import tree
 
-from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
+from rl_datasets.checks.block import Block
+from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
 from rl_datasets.stats import Moments, RunningMoments
 
 COLUMNS = 32  # of an array that are described one by one; a larger array is described as a whole
@@ -16,14 +16,15 @@ CATEGORIES = 32  # values of a category that are counted one by one
 
 
 class RunningSummary:
-    """Describes the observations (o_T included), actions and rewards of all episodes added so far."""
+    """Describes the observations (o_T included), actions and rewards of all blocks added so far."""
 
     def __init__(self, spec: EnvSpec) -> None:
         leaves = [*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", ArraySpec((), "float32"))]
         self._arrays = {name: _describer(leaf) for name, leaf in leaves}
 
-    def add(self, episode: Episode) -> None:
-        arrays = [*tree.flatten(episode.observation), episode.action[:-1], episode.reward[:-1]]
+    def add(self, block: Block) -> None:
+        moves = ~block.is_last
+        arrays = [*block.observation, block.action[moves], block.reward[moves]]
         for describer, array in zip(self._arrays.values(), arrays, strict=True):
             describer.add(array)
 

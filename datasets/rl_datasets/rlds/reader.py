@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME as MANIFEST
+from rl_datasets.recorded import FLAGS, Recorded
 from rl_datasets.rlds import features as codec
 from rl_datasets.rlds.decoding import LayoutReader, NotCanonical
 from rl_datasets.rlds.features import StoredArray, StoredColumn
@@ -54,6 +55,7 @@ class StoredEpisode(NamedTuple):
     discount: np.ndarray  # [T+1] float32; 1 where the data store none
     is_terminal: np.ndarray  # [T+1] bool; False where the data store none
     metadata: Metadata
+    flags: np.ndarray | None = None  # [T+1, 3] bool in the order of recorded.FLAGS, where asked for; as RLDS defines what is not stored
 
 
 class RldsReader:
@@ -100,16 +102,21 @@ class RldsReader:
 
     def shards(self, split: str) -> list[Shard]:
         """Returns the files of a split in order; each of them exists."""
+        shards = self.described_shards(split)
+        missing = [shard.path.name for shard in shards if not shard.path.is_file()]
+        if missing:
+            raise HindcastError(
+                f"{self.path}, split '{split}': {len(missing)} of {len(shards)} shards are missing, the first is {missing[0]}. {_MEND}"
+            )
+        return shards
+
+    def described_shards(self, split: str) -> list[Shard]:
+        """Returns the files of a split in order, whether or not they exist."""
         if split not in self.splits:
             raise HindcastError(f"{self.path} has no split '{split}'. It has: {', '.join(self.splits) or 'none'}.")
         info = self._info.splits[split]
-        files = [Path(str(file)) for file in info.filepaths]
-        missing = [file.name for file in files if not file.is_file()]
-        if missing:
-            raise HindcastError(
-                f"{self.path}, split '{split}': {len(missing)} of {len(files)} shards are missing, the first is {missing[0]}. {_MEND}"
-            )
         firsts = np.cumsum([0, *info.shard_lengths]).tolist()
+        files = [Path(str(file)) for file in info.filepaths]
         return [Shard(split, *entry) for entry in zip(files, firsts[:-1], info.shard_lengths, strict=True)]
 
     def steps_per_shard(self, split: str) -> list[int]:
@@ -134,10 +141,10 @@ class RldsReader:
                     raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
                 yield decoded
 
-    def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True) -> Iterator[StoredEpisode]:
+    def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True, with_flags: bool = False) -> Iterator[StoredEpisode]:
         """Yields the episodes of some files in order, as they are stored."""
         observed = [name for name, _ in named_leaves(self.spec.observation, "observation")]
-        keys = (*observed, "action", "reward", "discount", "is_terminal")
+        keys = (*observed, "action", "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]))
         for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
             steps = len(arrays["reward"])
             yield StoredEpisode(
@@ -147,24 +154,37 @@ class RldsReader:
                 arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
                 arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
                 metadata,
+                _flags(arrays, steps) if with_flags else None,
             )
 
     def episodes_of(self, shards: Sequence[Shard]) -> Iterator[Episode]:
         """Yields the episodes of some files of one split in order, foreign ones brought to our alignment."""
-        unknown: Metadata = {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
         for number, stored in enumerate(self.stored_episodes(shards), start=shards[0].first):
-            if not self.is_own:
-                stored = _aligned(stored)
-            metadata = {**unknown, **stored.metadata}
-            yield Episode(
-                str(metadata.pop("episode_id", f"{shards[0].split}-{number:08d}")),
-                tree.unflatten_as(self.spec.observation, stored.observation),
-                stored.action,
-                stored.reward,
-                stored.discount,
-                bool(stored.is_terminal[-1]),
-                metadata,
-            )
+            yield self._episode(shards[0].split, number, stored)
+
+    def recorded_of(self, shard: Shard) -> Iterator[Recorded]:
+        """Yields the episodes of a file as `episodes_of` does, with their flags as they are stored."""
+        for number, stored in enumerate(self.stored_episodes([shard], with_flags=True), start=shard.first):
+            yield Recorded(self._episode(shard.split, number, stored), stored.flags)
+
+    def _episode(self, split: str, number: int, stored: StoredEpisode) -> Episode:
+        if not self.is_own:
+            stored = _aligned(stored)
+        metadata = {**self._unknown, **stored.metadata}
+        return Episode(
+            str(metadata.pop("episode_id", f"{split}-{number:08d}")),
+            tree.unflatten_as(self.spec.observation, stored.observation),
+            stored.action,
+            stored.reward,
+            stored.discount,
+            bool(stored.is_terminal[-1]),
+            metadata,
+        )
+
+    @cached_property
+    def _unknown(self) -> Metadata:
+        """What every episode's metadata has, where foreign data do not say."""
+        return {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
 
 
 def read_episodes(path: Path, split: str) -> Iterator[Episode]:
@@ -200,6 +220,15 @@ def _aligned(stored: StoredEpisode) -> StoredEpisode:
     stored.action[-1] = 0
     stored.reward[-1] = 0
     return stored._replace(discount=true_discount(stored))
+
+
+def _flags(arrays: Arrays, steps: int) -> np.ndarray:
+    flags = np.zeros((steps, len(FLAGS)), bool)
+    flags[:1, 0] = flags[-1:, 1] = True
+    for column, flag in enumerate(FLAGS):
+        if flag in arrays:
+            flags[:, column] = arrays[flag].reshape(steps)
+    return flags
 
 
 def _open(path: Path) -> Any:

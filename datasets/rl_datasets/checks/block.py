@@ -1,0 +1,204 @@
+"""`Block`: many episodes end to end, so that checks are array operations also where episodes are short.
+
+Axes: E episodes, N steps in all (the last steps, which hold only an observation, included), D elements of an array's row.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import tree
+
+from rl_datasets.recorded import Damage, Recorded
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
+
+BYTES = 1 << 22  # of the arrays that are gathered; at least one episode
+EPISODES = 1 << 13
+SCALAR = ArraySpec((), "float32")
+
+
+class Misfit(NamedTuple):
+    """An episode whose arrays do not meet the spec, or that has no transition: its rows cannot stand beside others'."""
+
+    number: int  # of the episode in the data
+    episode: Episode
+    flags: np.ndarray | None
+    faults: tuple[tuple[str, str], ...]  # (found, expected) where it does not meet the spec
+
+
+@dataclass(frozen=True)
+class Block:
+    """Episodes that meet the spec, in the order of the data."""
+
+    observation: tuple[np.ndarray, ...]  # leaves [N, ...] in the order of `Expected.observation`
+    action: np.ndarray  # [N, ...]
+    reward: np.ndarray  # [N] float32
+    discount: np.ndarray  # [N] float32
+    flags: np.ndarray | None  # [N, 3] bool, in the order of recorded.FLAGS; None where they are not known
+    starts: np.ndarray  # [E + 1] int64: episode e has the rows starts[e] to starts[e + 1], of which the last holds only o_T
+    number: np.ndarray  # [E] int64: of each episode in the data
+    episode_id: tuple[str, ...]  # [E]
+    is_terminal: np.ndarray  # [E] bool
+    metadata: tuple[Mapping[str, str | int | float], ...]  # [E]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Transitions of each episode, [E]."""
+        lengths: np.ndarray = np.diff(self.starts) - 1
+        return lengths
+
+    @cached_property
+    def lasts(self) -> np.ndarray:
+        """The row of each episode's last step, [E]."""
+        lasts: np.ndarray = self.starts[1:] - 1
+        return lasts
+
+    @cached_property
+    def is_last(self) -> np.ndarray:
+        """[N] bool."""
+        is_last = np.zeros(len(self.reward), bool)
+        is_last[self.lasts] = True
+        return is_last
+
+    @cached_property
+    def steps(self) -> np.ndarray:
+        """The step of each row within its episode, [N] int64."""
+        steps: np.ndarray = np.arange(len(self.reward)) - np.repeat(self.starts[:-1], np.diff(self.starts))
+        return steps
+
+    def observation_columns(self, leaf: int) -> np.ndarray:
+        """Returns one leaf of the observation as its elements' columns, [D, N], each contiguous in memory."""
+        if leaf not in self._columns:
+            self._columns[leaf] = _columns(self.observation[leaf])
+        return self._columns[leaf]
+
+    @cached_property
+    def action_columns(self) -> np.ndarray:
+        """The action's elements as columns, [D, N], each contiguous in memory."""
+        return _columns(self.action)
+
+    @cached_property
+    def _columns(self) -> dict[int, np.ndarray]:
+        return {}
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """Returns (index of the episode in the block, step) of a row."""
+        index = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return index, int(row - self.starts[index])
+
+    def first_wrong(self, wrong: np.ndarray) -> Iterator[tuple[int, int, int]]:
+        """Yields (index of the episode, its first wrong row, how many rows are wrong) for each with any. wrong: [N] bool."""
+        rows = np.flatnonzero(wrong)
+        if len(rows):
+            owners = np.searchsorted(self.starts, rows, side="right") - 1
+            indices, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
+            yield from zip(indices.tolist(), rows[firsts].tolist(), counts.tolist(), strict=True)
+
+    def episode(self, index: int, spec: EnvSpec) -> Episode:
+        """Returns one episode, its arrays as views."""
+        rows = slice(self.starts[index], self.starts[index + 1])
+        observation = tree.unflatten_as(spec.observation, [leaf[rows] for leaf in self.observation])
+        arrays = (self.action[rows], self.reward[rows], self.discount[rows])
+        return Episode(self.episode_id[index], observation, *arrays, bool(self.is_terminal[index]), self.metadata[index])
+
+
+def blocks(items: Iterable[Episode | Recorded | Damage], spec: EnvSpec) -> Iterator[Block | Misfit | Damage]:
+    """Yields episodes as blocks of about BYTES; misfits and damage as they come, so a misfit may come before a block of earlier ones."""
+    waiting: list[tuple[int, list[np.ndarray], Recorded]] = []
+    size = number = 0
+    divided = _Divider(spec)
+    for item in items:
+        if isinstance(item, Damage):
+            yield item
+            continue
+        recorded = item if isinstance(item, Recorded) else Recorded(item, None)
+        arrays = divided(recorded)
+        if arrays is None:
+            yield Misfit(number, *recorded, tuple(spec_faults(recorded.episode, spec)))
+        else:
+            waiting.append((number, arrays, recorded))
+            size += sum([array.nbytes for array in arrays])
+        number += 1
+        if size >= BYTES or len(waiting) >= EPISODES:
+            yield _joined(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def spec_faults(episode: Episode, spec: EnvSpec) -> Iterator[tuple[str, str]]:
+    """Yields (found, expected) for what does not meet the spec: nesting, shapes, dtypes, one row a step."""
+    wanted = named_leaves(spec.observation, "observation")
+    try:
+        tree.assert_same_structure(spec.observation, episode.observation)
+    except (TypeError, ValueError):
+        yield f"observation with {_names(named_leaves(episode.observation, 'observation'))}", _names(wanted)
+        return
+    arrays = [*tree.flatten(episode.observation), episode.action, episode.reward, episode.discount]
+    steps = len(episode.reward)
+    for (name, leaf), array in zip([*wanted, ("action", spec.action), ("reward", SCALAR), ("discount", SCALAR)], arrays, strict=True):
+        if array.shape != (steps, *leaf.shape) or array.dtype != leaf.dtype:
+            yield f"{name} {_describe(array.dtype, array.shape)}", _describe(leaf.dtype, (steps, *leaf.shape))
+
+
+class _Divider:
+    """Gives the arrays of an episode, observations first; None where it is a misfit."""
+
+    def __init__(self, spec: EnvSpec) -> None:
+        self._spec = spec
+        self._is_lone = isinstance(spec.observation, ArraySpec)
+        leaves = [*(leaf for _, leaf in named_leaves(spec.observation, "")), spec.action, SCALAR, SCALAR]
+        self._leaves = [(leaf.shape, np.dtype(leaf.dtype)) for leaf in leaves]
+
+    def __call__(self, recorded: Recorded) -> list[np.ndarray] | None:
+        episode, flags = recorded
+        if self._is_lone and isinstance(episode.observation, np.ndarray):
+            observed = [episode.observation]
+        else:
+            try:
+                tree.assert_same_structure(self._spec.observation, episode.observation)
+            except (TypeError, ValueError):
+                return None
+            observed = tree.flatten(episode.observation)
+        arrays = [*observed, episode.action, episode.reward, episode.discount]
+        steps = len(episode.reward)
+        for (shape, dtype), array in zip(self._leaves, arrays, strict=True):
+            if array.dtype != dtype or array.shape != (steps, *shape):
+                return None
+        return arrays if steps > 1 and (flags is None or flags.shape == (steps, 3)) else None
+
+
+def _joined(waiting: list[tuple[int, list[np.ndarray], Recorded]]) -> Block:
+    *observation, action, reward, discount = [_concatenated(arrays) for arrays in zip(*(arrays for _, arrays, _ in waiting), strict=True)]
+    flags = [recorded.flags for _, _, recorded in waiting if recorded.flags is not None]
+    episodes = [recorded.episode for _, _, recorded in waiting]
+    return Block(
+        tuple(observation),
+        action,
+        reward,
+        discount,
+        _concatenated(flags) if len(flags) == len(waiting) else None,
+        np.cumsum([0, *(len(episode.reward) for episode in episodes)]),
+        np.array([number for number, _, _ in waiting]),
+        tuple(episode.episode_id for episode in episodes),
+        np.array([episode.is_terminal for episode in episodes], bool),
+        tuple(episode.metadata for episode in episodes),
+    )
+
+
+def _concatenated(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+
+
+def _columns(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array.reshape(len(array), -1).T)
+
+
+def _describe(dtype: object, shape: tuple[int, ...]) -> str:
+    return f"{dtype}{list(shape)}"
+
+
+def _names(leaves: list[tuple[str, object]]) -> str:
+    return "leaves " + ", ".join(name for name, _ in leaves) if leaves else "no leaves"

@@ -1,0 +1,71 @@
+"""Fingerprints of steps and episodes: equal for equal bytes, and for others as good as never. Array operations on a whole block.
+
+A step is hashed by multilinear hashing modulo 2**64 of its 32-bit words (Lemire and Kaser 2014): two given rows that differ collide
+with a probability of about 2**-33 at most over the choice of multipliers, which are fixed here. SHA-256 takes as long as reading does.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from rl_datasets.checks.block import Block
+
+NARROW = 256  # elements; a wider row is hashed along memory
+
+
+def step_hashes(block: Block) -> np.ndarray:
+    """Returns a hash of each step's observation, action, reward and discount, [N] uint64."""
+    hashes = observation_hashes(block)
+    for place, array in enumerate((block.action, block.reward, block.discount)):
+        _add(hashes, array, 1000 + place)
+    return hashes
+
+
+def observation_hashes(block: Block) -> np.ndarray:
+    """Returns a hash of each step's observation, [N] uint64."""
+    hashes = np.zeros(len(block.reward), np.uint64)
+    for place, array in enumerate(block.observation):
+        _add(hashes, array, place)
+    return hashes
+
+
+def episode_hashes(block: Block, steps: np.ndarray) -> np.ndarray:
+    """Returns a hash of each episode, of its steps in their order and its end, [E] uint64. steps: [N], of `step_hashes`."""
+    placed = mixed(steps + mixed(block.steps.astype(np.uint64)))
+    return mixed(np.add.reduceat(placed, block.starts[:-1]) + block.is_terminal)
+
+
+def mixed(values: np.ndarray) -> np.ndarray:
+    """Returns a permutation of 64-bit numbers that leaves no trace of their order (the finaliser of SplitMix64). [N] uint64."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    last: np.ndarray = values ^ (values >> np.uint64(31))
+    return last
+
+
+def _add(hashes: np.ndarray, array: np.ndarray, stream: int) -> None:
+    """Adds a hash of each row of an array [N, ...] to `hashes`, in place."""
+    words = _words(array)
+    multipliers = _multipliers(words.shape[1], stream)
+    if words.shape[1] <= NARROW:
+        for column, multiplier in zip(np.ascontiguousarray(words.T), multipliers, strict=True):
+            hashes += column * multiplier
+    else:
+        hashes += np.einsum("nd,d->n", words, multipliers)
+
+
+def _words(array: np.ndarray) -> np.ndarray:
+    """Returns the rows of an array as unsigned integers of at most 32 bits each, as uint64 [N, D]; bytes are taken four at a time."""
+    rows = np.ascontiguousarray(array).reshape(len(array), -1)
+    if not rows.shape[1]:
+        return np.zeros((len(array), 0), np.uint64)
+    if rows.dtype.itemsize < 4:
+        raw = rows.view(np.uint8)
+        rows = np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))) if raw.shape[1] % 4 else raw
+    return rows.view(np.uint32).astype(np.uint64)
+
+
+@lru_cache(maxsize=64)
+def _multipliers(count: int, stream: int) -> np.ndarray:
+    """Odd, so that one word alone never vanishes."""
+    return np.random.default_rng((0x51D1, stream)).integers(0, 2**63, count, np.uint64) * np.uint64(2) + np.uint64(1)
