@@ -9,13 +9,13 @@ from pipelines.inputs import read_input
 from pipelines.params import Params
 from pipelines.stage import console, main
 from rl_datasets.builder import RAW_SPLIT
-from rl_datasets.division import divide
+from rl_datasets.division import divide, read_quarantine
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
-from rl_datasets.manifest import Input
+from rl_datasets.manifest import Input, require_files
 from rl_datasets.rlds import DESCRIPTION, read_splits
 
-REPORT = "report.json"
+REPORT, QUARANTINE = "report.json", "quarantine.csv"
 
 
 def run(key: str, params: Params) -> Path:
@@ -25,10 +25,16 @@ def run(key: str, params: Params) -> Path:
     data = read_input(raw, f"collect@{key}", params, *DESCRIPTION)
     verdict = read_input(checks, f"check@{key}", params, REPORT)
     require_passed(key, raw, checks, data.digest)
+    quarantine = {}
+    if QUARANTINE in verdict.files:  # a gate that knows of none leaves no list
+        require_files(checks, verdict, QUARANTINE)
+        quarantine = read_quarantine(checks / QUARANTINE)
     inputs = (Input(key, raw.as_posix(), data.digest), Input(f"check of {key}", checks.as_posix(), verdict.digest))
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"split {key}", total=2 * read_splits(raw)[RAW_SPLIT].episodes)
-        manifest = divide(raw, folder, key, version, params.split, inputs, lambda count: progress.advance(task, count))
+        manifest = divide(
+            raw, folder, key, version, params.split_of(key), inputs, lambda count: progress.advance(task, count), quarantine=quarantine
+        )
     console.print(
         ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in manifest.counts.items()), highlight=False, soft_wrap=True
     )

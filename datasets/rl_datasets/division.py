@@ -1,40 +1,38 @@
 """`divide`: one raw data set into splits on disk, with the statistics of train and a table of all episodes.
 
 The raw data are read once to see which episodes share their content and where each belongs, and once more for each split
-that is written. Memory is that of a block of episodes and a row for each.
+that is written. Memory is that of a block of episodes, and a row and a sketch for each.
 """
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from rl_datasets.allocation import KINDS, QUARANTINE, Candidate, Placed, allocate
 from rl_datasets.builder import RAW_SPLIT
-from rl_datasets.digest import DatasetDigest, combined_digest, content_key
+from rl_datasets.digest import DatasetDigest, combined_digest
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing, write_json
+from rl_datasets.leakage import EPISODES, Contents, EpisodeEntry, episode_entry, leaks, write_contents
 from rl_datasets.manifest import Input, Manifest, package_versions, read_manifest, write_manifest
 from rl_datasets.rlds import Written, read_episodes, read_spec, write_rlds
 from rl_datasets.schema import Episode
-from rl_datasets.splits import Fractions, SplitParams, assign_split, require_episodes
+from rl_datasets.similarity import Sketcher, near_pairs
+from rl_datasets.splits import Fractions, SplitParams, Stamp, timestamp
 from rl_datasets.stats import FILE_NAME as STATISTICS
 from rl_datasets.stats import RunningStatistics
 
 TRAIN = "train"
-EPISODES = "episodes.csv"
+_NO_REASONS: Mapping[str, str] = {}
 
 
-class EpisodeEntry(NamedTuple):
-    """A row of episodes.csv, in the order of the raw data."""
+class Division(NamedTuple):
+    """Where every episode goes, in the order of the raw data."""
 
-    episode_id: str
-    split: str
-    length: int
-    episode_return: float
-    is_terminal: bool
-    policy: str
-    seed: int
+    contents: Contents
+    notes: tuple[str, ...]
 
 
 def divide(
@@ -45,14 +43,18 @@ def divide(
     params: SplitParams,
     inputs: Sequence[Input],
     advance: Callable[[int], None] = lambda _: None,
+    quarantine: Mapping[str, str] = _NO_REASONS,
+    finish: Callable[[Path], Sequence[str]] = lambda _: (),
 ) -> Manifest:
     """Replaces `folder` by the splits of the data set in `raw`, and returns its manifest. Same data and parameters, same bytes.
 
-    `advance` is told of each episode that is read, 2 for every raw one. Raises HindcastError where a split would be empty or
-    the data in `raw` are not those that its manifest names; `folder` is then as it was.
+    `quarantine` has the ids of episodes that go to no split, with the reasons. `advance` is told of each episode that is read, 2 for
+    every raw one. `finish` may add files to the folder when the splits are in it, and returns notes on them. Raises HindcastError
+    where a split would be empty or the data in `raw` are not those that its manifest names; `folder` is then as it was.
     """
     source, spec, fractions = read_manifest(raw), read_spec(raw), params.fractions
-    entries, copies = _assign(raw, source.digest, params, advance)
+    division = _assign(raw, source.digest, params, quarantine, advance)
+    entries = division.contents.entries
     running = RunningStatistics(spec)
 
     def members(split: str) -> Iterator[Episode]:
@@ -70,31 +72,45 @@ def divide(
         statistics = running.result()
         assert statistics is not None, "train has a positive fraction, and no split is empty"
         write_json(part / STATISTICS, statistics.to_json())
-        _write_entries(part / EPISODES, entries)
+        write_contents(part, division.contents)
         manifest = Manifest(
             job=f"split@{name}",
             digest=written.digest,
-            parameters=params.model_dump(),
+            parameters=params.model_dump(mode="json"),
             inputs=tuple(inputs),
-            counts=_counts(written, fractions),
-            notes=(*source.notes, *([f"{copies} episodes repeat another's content and share its split."] if copies else [])),
+            counts=_counts(written, fractions, entries),
+            notes=(*source.notes, *division.notes, *finish(part)),
             packages=package_versions("numpy", "tensorflow-datasets"),
         )
         write_manifest(part, manifest)
     return manifest
 
 
-def _assign(raw: Path, digest: str, params: SplitParams, advance: Callable[[int], None]) -> tuple[list[EpisodeEntry], int]:
-    """Returns a row for each raw episode, and how many repeat the content of an earlier one."""
-    groups: dict[str, str] = {}  # content to split
-    entries, content = [], DatasetDigest()
+def read_quarantine(path: Path) -> dict[str, str]:
+    """Returns the ids in a check's quarantine.csv, with the check and its reason. Raises HindcastError where the file is broken."""
+    reasons: dict[str, str] = {}
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                reasons.setdefault(row["episode_id"], f"{row['check']}: {row['reason']}")
+    except (OSError, KeyError, UnicodeDecodeError, csv.Error) as error:
+        raise HindcastError(
+            f"{path} cannot be read as a table with the columns episode_id, check and reason ({type(error).__name__}: {error}). "
+            "Restore it with 'dvc checkout --force', or rebuild it with 'dvc repro'."
+        ) from error
+    return reasons
+
+
+def _assign(raw: Path, digest: str, params: SplitParams, quarantine: Mapping[str, str], advance: Callable[[int], None]) -> Division:
+    """Reads all raw episodes, and says where each goes."""
+    candidates: list[Candidate] = []
+    entries: list[EpisodeEntry] = []
+    content, sketcher = DatasetDigest(), Sketcher(read_spec(raw))
     for episode in read_episodes(raw, RAW_SPLIT):
         content.add(episode)
-        group = content_key(episode)
-        split = groups[group] = groups.get(group) or assign_split(group, params.fractions, params.seed)
-        known = episode.metadata
-        ending = (episode.is_terminal, str(known.get("policy", "")), int(known.get("seed", -1)))
-        entries.append(EpisodeEntry(episode.episode_id, split, episode.length, episode.episode_return, *ending))
+        sketcher.add(episode)
+        entries.append(episode_entry(episode))
+        candidates.append(_candidate(episode, entries[-1].content, params, quarantine.get(episode.episode_id, "")))
         advance(1)
     found = combined_digest({RAW_SPLIT: content.hexdigest()})
     if found != digest:
@@ -102,24 +118,76 @@ def _assign(raw: Path, digest: str, params: SplitParams, advance: Callable[[int]
             f"{raw} holds content of digest {found[:12]}, but its manifest names {digest[:12]}: the files were changed after they "
             "were made. Restore them with 'dvc checkout --force' or rebuild them with 'dvc repro'."
         )
-    require_episodes(Counter(groups.values()), params.fractions)
-    return entries, len(entries) - len(groups)
+    if unknown := sorted(set(quarantine) - set(content.episodes)):
+        raise HindcastError(f"The quarantine names episode '{unknown[0]}', which is not in {raw}. Run the check again with 'dvc repro'.")
+    sketches = sketcher.result()
+    pairs = near_pairs(sketches) if params.near_duplicates else near_pairs(sketches[:0])
+    placed = allocate(candidates, map(tuple, pairs.tolist()), params)
+    entries = [entry._replace(split=to.split, reason=to.reason) for entry, to in zip(entries, placed, strict=True)]
+    contents = Contents(entries, sketches)
+    return Division(contents, tuple(_notes(contents, candidates, placed, pairs[:, 1].tolist(), params)))
+
+
+def _candidate(episode: Episode, content: str, params: SplitParams, reason: str) -> Candidate:
+    known = episode.metadata
+    group = content if params.group is None else str(_column(episode, params.group, "split.group"))
+    time = None
+    if params.order is not None:
+        time = timestamp(_column(episode, params.order.time, "split.order.time"), f"Episode '{episode.episode_id}': '{params.order.time}'")
+    kinds = {kind: str(known[kind]) for kind in KINDS if kind in known}
+    return Candidate(episode.episode_id, content, group, episode.episode_return, kinds, time, reason)
+
+
+def _column(episode: Episode, name: str, where: str) -> Stamp:
+    if name not in episode.metadata:
+        raise HindcastError(
+            f"params.yaml:\n  {where}: found '{name}', but the metadata of the episodes are {', '.join(sorted(episode.metadata))}. "
+            "Name one of them, or keep the column when the data are imported (metadata in its options)."
+        )
+    return episode.metadata[name]
+
+
+def _notes(
+    contents: Contents, candidates: Sequence[Candidate], placed: Sequence[Placed], near: Sequence[int], params: SplitParams
+) -> Iterator[str]:
+    entries = contents.entries
+    if copies := len(entries) - len({entry.content for entry in entries}):
+        yield f"{copies} episodes repeat another's content and share its split."
+    if near := sorted({place for place in near if placed[place].split != QUARANTINE}):
+        first = entries[near[0]].episode_id
+        yield f"{len(near)} episodes are nearly the same as an earlier one and share its split; the first is '{first}'."
+    if gate := sum(bool(candidate.reason) for candidate in candidates):
+        yield f"{gate} episodes are in quarantine by the quality gate, and in no split; {EPISODES} says why."
+    if aside := sum(to.split == QUARANTINE for to in placed) - gate:
+        yield f"{aside} episodes fit no split without a leak, and are set aside; {EPISODES} says why."
+    if params.order is not None:
+        yield f"Split by '{params.order.time}': {', '.join(_begins(candidates, placed, params.fractions))}."
+    in_train = {candidate.kinds.get("policy") for candidate, to in zip(candidates, placed, strict=True) if to.split == TRAIN}
+    if absent := sorted({candidate.kinds["policy"] for candidate in candidates if "policy" in candidate.kinds} - in_train):
+        yield f"Train has no episode of {len(absent)} of the policies, first '{absent[0]}'. With 'stratify: policy' it has some of each."
+    if leaking := len(list(leaks(contents))):
+        yield f"{leaking} pairs of episodes in different splits are nearly the same."
+
+
+def _begins(candidates: Sequence[Candidate], placed: Sequence[Placed], fractions: Fractions) -> Iterator[str]:
+    for split in fractions.positive():
+        times = [c.time for c, to in zip(candidates, placed, strict=True) if to.split == split and c.time is not None]
+        yield f"{split} from {min(times):.15g}"
 
 
 def _require_all(entries: Sequence[EpisodeEntry], written: Written) -> None:
-    """The splits together are the data set."""
-    expected, found = (len(entries), sum(e.length for e in entries)), (sum(written.episodes.values()), sum(written.transitions.values()))
-    if expected != found:
-        raise HindcastError(f"The splits hold {found} episodes and transitions, but the data set {expected}. Run the stage again.")
+    """The splits together, and the quarantine, are the data set."""
+    kept = [entry for entry in entries if entry.split != QUARANTINE]
+    expected, found = (len(kept), sum(e.length for e in kept)), (sum(written.episodes.values()), sum(written.transitions.values()))
+    by_split = Counter(entry.split for entry in kept)
+    if expected != found or dict(by_split) != dict(written.episodes):
+        raise HindcastError(
+            f"The splits hold {found} episodes and transitions, but the data set without its quarantine {expected}. Run the stage again."
+        )
 
 
-def _counts(written: Written, fractions: Fractions) -> dict[str, int]:
+def _counts(written: Written, fractions: Fractions, entries: Sequence[EpisodeEntry]) -> dict[str, int]:
     episodes = {f"{split}_episodes": written.episodes[split] for split in fractions.positive()}
-    return episodes | {f"{split}_transitions": written.transitions[split] for split in fractions.positive()}
-
-
-def _write_entries(path: Path, entries: Sequence[EpisodeEntry]) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(EpisodeEntry._fields)
-        writer.writerows(entries)
+    aside = sum(entry.split == QUARANTINE for entry in entries)
+    transitions = {f"{split}_transitions": written.transitions[split] for split in fractions.positive()}
+    return episodes | transitions | ({f"{QUARANTINE}_episodes": aside} if aside else {})

@@ -152,4 +152,5 @@ def _similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     again = np.zeros(both.shape, bool)
     again[:, 1:] = (both[:, 1:] == both[:, :-1]) & (both[:, 1:] != EMPTY)
     rank = np.cumsum(~again & (both != EMPTY), axis=1)  # of each hash among the different ones, from 1
-    return (again & (rank <= KEPT)).sum(axis=1) / np.minimum(rank[:, -1], KEPT).clip(1)
+    shares: np.ndarray = (again & (rank <= KEPT)).sum(axis=1) / np.minimum(rank[:, -1], KEPT).clip(1)
+    return shares

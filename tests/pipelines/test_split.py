@@ -16,7 +16,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Input, Manifest, read_manifest, write_manifest
 from rl_datasets.rlds import read_episodes, read_spec, write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
-from rl_datasets.splits import Fractions, assign_split
+from rl_datasets.splits import Fractions, SplitParams, assign_split
 
 RAW = Path("artifacts/raw/toy/1.0.0")
 FOLDER = Path("artifacts/splits/toy/1.0.0")
@@ -45,6 +45,7 @@ def params(seed: int = 0, **fractions: float) -> Params:
 
 
 def write_raw(episodes: list[Episode]) -> None:
+    shutil.rmtree(RAW, ignore_errors=True)
     written = write_rlds(RAW, "toy", "1.0.0", SPEC, {"raw": episodes}, shards=3)
     write_manifest(RAW, Manifest("collect@toy", written.digest, parameters_of("collect@toy", params()), notes=("A note of the builder.",)))
 
@@ -126,7 +127,8 @@ def test_statistics_are_those_of_train_alone(finished):
 
 def test_the_table_has_a_row_an_episode(finished):
     table = pd.read_csv(FOLDER / "episodes.csv")
-    assert list(table.columns) == ["episode_id", "split", "length", "episode_return", "is_terminal", "policy", "seed"]
+    columns = ["episode_id", "split", "length", "episode_return", "is_terminal", "policy", "seed", "content", "reason"]
+    assert list(table.columns) == columns
     row = table.set_index("episode_id").loc["toy-004"]  # content 4: seven steps, rewards 100.0, 100.25, ...
     assert (row["length"], row["episode_return"], row["is_terminal"], row["policy"], row["seed"]) == (6, 603.75, False, "random", 4)
 
@@ -138,14 +140,14 @@ def test_the_manifest_names_data_and_verdict_and_counts(finished):
     assert manifest.counts == {f"{n}_episodes": len(found[n]) for n in SPLITS} | {
         f"{n}_transitions": sum(e.length for e in found[n]) for n in SPLITS
     }
-    assert manifest.parameters == {"fractions": {"train": 0.8, "validation": 0.1, "test": 0.1}, "seed": 0}
+    assert manifest.parameters == SplitParams().model_dump(mode="json")
 
 
 def test_a_second_run_writes_the_same_bytes(project):
     first = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
     split.run("toy", params())
     assert {path.name: path.read_bytes() for path in FOLDER.iterdir()} == first
-    assert {"stats.json", "episodes.csv", "manifest.json"} < set(first)
+    assert {"stats.json", "episodes.csv", "sketches.npy", "manifest.json"} < set(first)
 
 
 def test_splits_of_fraction_zero_are_not_made(project):
