@@ -66,6 +66,32 @@ def audit(
 
 
 @app.command()
+def why(
+    target: Annotated[str, typer.Argument(help="a stage, data set, experiment or output path")],
+    verbose: Annotated[bool, typer.Option(help="every change, not only the first ones of a kind")] = False,
+    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+) -> None:
+    """Show why a stage would run: what has changed since its last run, from what to what; and why it ran then."""
+    from pipelines.commands.why import run
+
+    run(target, verbose, json, console)
+
+
+@app.command()
+def diff(
+    before: Annotated[str, typer.Argument(help="a revision: a commit, branch or tag")] = "HEAD",
+    after: Annotated[str, typer.Argument(help="another, or 'workspace' for what is on disk")] = "workspace",
+    target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "",
+    verbose: Annotated[bool, typer.Option(help="every cause and episode, not only the first ones")] = False,
+    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+) -> None:
+    """Show what changed between two revisions, in parameters, data, code, packages and metrics, and which change explains which."""
+    from pipelines.commands.diff import run
+
+    run(before, after, target, verbose, json, console)
+
+
+@app.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="a file or folder of logged data")],
     roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="say what a column is; repeat for more")] = None,

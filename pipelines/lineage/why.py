@@ -1,0 +1,100 @@
+"""Why a stage would run now, and why it ran the last time: what it was given, against what it was given before."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pipelines.lineage.changes import ABSENT, Change, Kind, asked_entry, hashes, output_changes, run_changes
+from pipelines.lineage.code import FileChange, commit_with, file_changes
+from pipelines.lineage.graph import Graph
+from pipelines.lineage.lockfile import LOCK
+from pipelines.lineage.revisions import Commit, commits_changing, is_shallow, locks
+from pipelines.lineage.stages import Project, Stage
+
+HashOf = Callable[[str], str | None]
+
+
+@dataclass(frozen=True)
+class LastRun:
+    """The run that dvc.lock describes: since which commit it does, and what was different in the run before it.
+
+    `commit` is None where the lock is not committed yet. `before` is None where the history has no run before it.
+    """
+
+    commit: Commit | None
+    before: Commit | None
+    changes: tuple[Change, ...] = ()
+    outputs: tuple[Change, ...] = ()
+    is_cut: bool = False  # the clone lacks older commits, so there may have been a run before it
+
+
+@dataclass(frozen=True)
+class Why:
+    """One stage: what has changed since its last run, what of it is not here to be compared, and why that run was made."""
+
+    stage: str
+    changes: tuple[Change, ...]
+    above: Mapping[str, tuple[Change, ...]]  # stages that it depends on and that would run first, sources first
+    absent: tuple[str, ...]  # what other stages make and is not here
+    last: LastRun | None  # None where dvc.lock has no run of it
+    files: Mapping[str, tuple[FileChange, ...]] = field(default_factory=dict)  # of changed code, by the path that changed
+    since: Mapping[str, Commit] = field(default_factory=dict)  # by the same path, the last commit with the bytes that were run
+
+    @property
+    def would_run(self) -> bool:
+        return self.last is None or bool(self.changes or self.above)
+
+
+def explain(project: Project, graph: Graph, name: str, hash_of: HashOf) -> Why:
+    """Explains one stage of the project on disk. Reads the stages above it too, for what they would make is not here yet."""
+    above: dict[str, tuple[Change, ...]] = {}
+    for other in graph.upstream([name])[:-1]:
+        changes = changes_since_run(project, graph, graph.stages[other], hash_of)
+        if changes or graph.stages[other].locked is None or any(parent in above for parent in graph.parents(other)):
+            above[other] = changes
+    stage = graph.stages[name]
+    changes = changes_since_run(project, graph, stage, hash_of)
+    code = {change.name: str(change.before) for change in changes if change.kind is Kind.CODE and change.before != ABSENT}
+    since = {path: commit for path, md5 in code.items() if (commit := commit_with(path, md5))}
+    files = {path: tuple(file_changes(path, commit.name)) for path, commit in since.items()}
+    absent = [path for path in stage.dependencies if graph.makers(path) and hash_of(path) is None]
+    last = None if stage.locked is None else last_run(graph, name, stage.locked)
+    return Why(name, changes, above, tuple(absent), last, files, since)
+
+
+def changes_since_run(project: Project, graph: Graph, stage: Stage, hash_of: HashOf) -> tuple[Change, ...]:
+    """Returns what a run would now be given that the last one was not, and which outputs are no longer as it left them.
+
+    What another stage makes and is not here is no change; nothing is where the stage never ran.
+    """
+    if stage.locked is None:
+        return ()
+    asked = asked_entry(project, stage, hash_of)
+    given = run_changes(stage.locked, asked, is_made(graph))
+    here = [
+        change for change in given if not (change.kind is Kind.UPSTREAM and change.after == ABSENT and change.name in stage.dependencies)
+    ]
+    outputs = {path: hash_of(path) or ABSENT for path in stage.outputs}
+    locked = hashes(stage.locked, "outs")
+    spoilt = [
+        Change(Kind.OUTPUT, path, locked.get(path, ABSENT), found) for path, found in outputs.items() if locked.get(path, ABSENT) != found
+    ]
+    return (*here, *spoilt)
+
+
+def last_run(graph: Graph, name: str, locked: Mapping[str, Any], revision: str = "HEAD") -> LastRun:
+    """Finds the run in the history of dvc.lock that leads to `revision`."""
+    first: Commit | None = None
+    for entry in locks(commits_changing(LOCK, revision=revision)):
+        found = entry.stages.get(name)
+        if found == locked:
+            first = entry.commit
+        elif found is None:
+            break
+        else:
+            return LastRun(first, entry.commit, tuple(run_changes(found, locked, is_made(graph))), tuple(output_changes(found, locked)))
+    return LastRun(first, None, is_cut=is_shallow())
+
+
+def is_made(graph: Graph) -> Callable[[str], bool]:
+    return lambda path: bool(graph.makers(path))
