@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from pipelines import paths
 from rl_datasets.errors import HindcastError
@@ -40,29 +39,15 @@ def lineage(target: Target, down: Annotated[bool, typer.Option(help="what depend
 @app.command()
 def audit(
     target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "",
+    deep: Annotated[bool, typer.Option(help="read every byte, in DVC's cache too, and compute every digest and number again")] = False,
+    rev: Annotated[str, typer.Option(help="audit a revision of git instead of what is on disk", metavar="REV")] = "",
     verbose: Annotated[bool, typer.Option(help="also a line for each output that is not here")] = False,
     json: Annotated[bool, typer.Option(help="every link that was looked at, as JSON")] = False,
 ) -> None:
     """Prove that everything on disk still follows from what was run. Exit code 0: it does; 1: broken; 2: cannot tell."""
-    from pipelines.lineage.audit import audit_stages, exit_code
-    from pipelines.lineage.graph import Graph
-    from pipelines.lineage.render import audit_json, audit_lines
-    from pipelines.lineage.stages import read_project
-    from pipelines.lineage.tree import WorkingTree
+    from pipelines.commands.audit import run
 
-    project = read_project(WorkingTree())
-    graph = Graph(project.stages)
-    with Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True, disable=json or not console.is_terminal
-    ) as progress:
-        task = progress.add_task("")
-        stages = graph.find(target) if target else list(graph.stages)
-        findings = audit_stages(project, graph, stages, lambda stage: progress.update(task, description=stage))
-    if json:
-        typer.echo(audit_json(findings))
-    for line in () if json else audit_lines(findings, verbose):
-        console.print(line, soft_wrap=True)
-    raise typer.Exit(exit_code(findings))
+    raise typer.Exit(run(target, deep, rev, verbose, json, console))
 
 
 @app.command()

@@ -49,7 +49,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / FILE_NAME and SHARD not in path.name)
     digests = {path.relative_to(folder).as_posix(): _digest(path) for path in paths}
     values = asdict(replace(manifest, files=digests))
-    write_json(folder / FILE_NAME, {**values, OWN: _own_digest(values)})
+    write_json(folder / FILE_NAME, {**values, OWN: values_digest(values)})
 
 
 def require_files(folder: Path, manifest: Manifest, *names: str) -> None:
@@ -64,8 +64,9 @@ def require_files(folder: Path, manifest: Manifest, *names: str) -> None:
             raise HindcastError(f"{path} ({path.stat().st_size:,} bytes, SHA-256 {found[:12]}) {made}: it was cut or changed since. {mend}")
 
 
-def _own_digest(values: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+def values_digest(values: Any) -> str:
+    """Returns the SHA-256 of plain values, whatever the order of their keys. Raises ValueError where a number is not finite."""
+    return hashlib.sha256(json.dumps(values, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _digest(path: Path) -> str:
@@ -77,15 +78,16 @@ def _digest(path: Path) -> str:
 
 def read_manifest(folder: Path) -> Manifest:
     """Raises HindcastError where it is missing, broken, or was changed after it was made."""
-    values = read_json(folder / FILE_NAME, "job", "digest", "parameters", "inputs", OWN)
-    if values.pop(OWN) != _own_digest(values):
-        raise HindcastError(
-            f"{folder / FILE_NAME} was changed after it was made: it does not have the digest that it states. "
-            f"Restore it with 'dvc checkout --force {folder / FILE_NAME}', or rebuild it with 'dvc repro --force'."
-        )
+    return manifest_of(read_json(folder / FILE_NAME, "job", "digest", "parameters", "inputs", OWN), (folder / FILE_NAME).as_posix())
+
+
+def manifest_of(values: Mapping[str, Any], where: str) -> Manifest:
+    """Returns what the values of the file `where` say. Raises HindcastError where they are no manifest, or not as it was made."""
+    mend = f"Restore it with 'dvc checkout --force {where}', or rebuild it with 'dvc repro --force'."
     try:
-        return Manifest(**{**values, "inputs": tuple(Input(**entry) for entry in values["inputs"])})
-    except TypeError as error:
-        raise HindcastError(
-            f"{folder / FILE_NAME} is no manifest of this version ({error}). Rebuild it with 'dvc repro --force'."
-        ) from error
+        rest = {key: value for key, value in values.items() if key != OWN}
+        if values[OWN] != values_digest(rest):
+            raise HindcastError(f"{where} was changed after it was made: it does not have the digest that it states. {mend}")
+        return Manifest(**{**rest, "inputs": tuple(Input(**entry) for entry in rest["inputs"])})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise HindcastError(f"{where} is no manifest of this version ({type(error).__name__}: {error}). {mend}") from error

@@ -1,39 +1,122 @@
-"""The hash of a path as DVC computes it, from the bytes on disk."""
+"""The hash of a path as DVC computes it, from the bytes on disk, with as many threads as there are cores."""
 
 import hashlib
 import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
+
+from pathspec import GitIgnoreSpec
 
 BLOCK = 1 << 20  # bytes read at once
+IGNORE_FILE = ".dvcignore"
+_ALWAYS_IGNORED = (".hg/", ".git/", ".git", ".dvc/")  # as DVC has it
+
+
+class Digests(NamedTuple):
+    """Of one file. `sha256` is "" where it was not asked for."""
+
+    md5: str
+    sha256: str
+
+
+def digests_of(path: Path, with_sha256: bool = False) -> Digests:
+    """Returns a file's digests from one reading of all its bytes. Raises OSError where it cannot be read."""
+    md5, sha256, block = hashlib.md5(usedforsecurity=False), hashlib.sha256(), memoryview(bytearray(BLOCK))
+    with path.open("rb", buffering=0) as file:
+        while size := file.readinto(block):
+            md5.update(block[:size])
+            if with_sha256:
+                sha256.update(block[:size])
+    return Digests(md5.hexdigest(), sha256.hexdigest() if with_sha256 else "")
+
+
+def digests_of_all(files: Iterable[tuple[Path, bool]], advance: Callable[[], None] = lambda: None) -> Iterator[Digests | None]:
+    """Yields the digests of each (path, whether its SHA-256 is wanted), in order; None for one that cannot be read."""
+
+    def read(asked: tuple[Path, bool]) -> Digests | None:
+        try:
+            return digests_of(*asked)
+        except OSError:
+            return None
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # hashing lets go of the interpreter
+        for digests in pool.map(read, files):
+            advance()
+            yield digests
+
+
+def folder_md5(listing: Mapping[str, str]) -> str:
+    """Returns DVC's md5 of a folder, from the md5 of each file by its path in it."""
+    entries = [{"md5": listing[name], "relpath": name} for name in sorted(listing)]
+    return hashlib.md5(json.dumps(entries, sort_keys=True).encode(), usedforsecurity=False).hexdigest() + ".dir"
+
+
+class Ignored:
+    """What DVC leaves out of a folder: the patterns of .dvcignore in the project's root and in the folders below it."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, GitIgnoreSpec | None] = {}
+
+    def files(self, folder: str) -> list[str]:
+        """Returns the paths of all files at or below a folder that DVC counts, sorted; a file's own where it is one."""
+        if os.path.isfile(folder):
+            return [folder]
+        found, waiting = [], [folder]
+        while waiting:
+            place = waiting.pop()
+            try:
+                entries = list(os.scandir(place))
+            except OSError:
+                continue
+            for entry in entries:
+                path = f"{place}/{entry.name}"
+                if entry.is_dir():
+                    if not self._leaves_out(f"{path}/"):
+                        waiting.append(path)
+                elif entry.is_file() and not self._leaves_out(path):
+                    found.append(path)
+        return sorted(found)
+
+    def _leaves_out(self, path: str) -> bool:
+        end = path.rstrip("/").rfind("/")
+        while True:
+            base = path[: end + 1]
+            spec = self._spec(base)
+            if spec is not None and spec.match_file(path[len(base) :]):
+                return True
+            if end < 0:
+                return False
+            end = path.rfind("/", 0, end)
+
+    def _spec(self, base: str) -> GitIgnoreSpec | None:
+        """The patterns that a folder ("" or one with "/" behind) has for what is below it."""
+        if base not in self._specs:
+            try:
+                lines = Path(base, IGNORE_FILE).read_text(encoding="utf-8").splitlines()
+            except (OSError, UnicodeDecodeError):
+                lines = []
+            lines += _ALWAYS_IGNORED if base == "" else ()
+            self._specs[base] = GitIgnoreSpec.from_lines(lines) if lines else None
+        return self._specs[base]
 
 
 class Hasher:
     """Computes the hashes of paths as DVC does, each once."""
 
     def __init__(self) -> None:
-        from dvc.repo import Repo
-
-        self._ignored = Repo(".").dvcignore.is_ignored_file
+        self._ignored = Ignored()
         self._known: dict[str, str | None] = {}
 
     def __call__(self, path: str) -> str | None:
         """Returns DVC's md5 of a file, or of a folder (with ".dir" behind); None where nothing is there. Reads every byte."""
         if path not in self._known:
-            self._known[path] = self._hash(Path(path))
+            self._known[path] = self._hash(path)
         return self._known[path]
 
-    def _hash(self, path: Path) -> str | None:
-        if not path.is_dir():
-            return _hash_file(path) if path.is_file() else None
-        files = sorted(file for file in path.rglob("*") if file.is_file() and not self._ignored(str(file.absolute())))
-        entries = [{"md5": _hash_file(file), "relpath": file.relative_to(path).as_posix()} for file in files]
-        listing = json.dumps(sorted(entries, key=lambda entry: entry["relpath"]), sort_keys=True)
-        return hashlib.md5(listing.encode(), usedforsecurity=False).hexdigest() + ".dir"
-
-
-def _hash_file(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+    def _hash(self, path: str) -> str | None:
+        if not os.path.isdir(path):
+            return digests_of(Path(path)).md5 if os.path.isfile(path) else None
+        return folder_md5({file[len(path) + 1 :]: digests_of(Path(file)).md5 for file in self._ignored.files(path)})

@@ -1,0 +1,71 @@
+"""What git says of a path: since which commit it is as it is. Asked only of what is broken, for each answer starts a process."""
+
+import hashlib
+from functools import cache
+
+from pipelines.lineage.audit.findings import Finding
+from pipelines.lineage.lockfile import LOCK
+from pipelines.lineage.stages import PARAMS, PIPELINE
+from pipelines.lineage.tree import GitTree, git_or_none
+from rl_datasets.errors import HindcastError
+
+ASKED = 20  # findings whose commit is looked up; a break that repeats has one cause
+
+
+class History:
+    """Answers by git's history up to `revision`; with "", up to HEAD and what was changed since and not committed."""
+
+    def __init__(self, revision: str = "") -> None:
+        self._revision = revision
+        self._asked = 0
+
+    def since(self, finding: Finding, locked_md5: str) -> str:
+        """Returns the commit since which a link is broken, as a person reads it; "" where git cannot tell.
+
+        `locked_md5` is the hash in dvc.lock that the link is about: what is not in git may have changed at any time after that.
+        """
+        if self._asked >= ASKED or not finding.subject:
+            return ""
+        self._asked += 1
+        path = self._file_of(finding.subject)
+        if path is not None:
+            if not self._revision and self.is_changed(path):
+                return f"a change of {path} that is not committed"
+            return self._last(path) if path in (PARAMS, PIPELINE, LOCK) or self._is_kept(path) else ""
+        written = self._last(LOCK, f"-S{locked_md5}") if locked_md5 else ""
+        return f"after {written}, which put this hash into {LOCK}" if written else ""
+
+    def committed(self, path: str) -> bytes | None:
+        """Returns what the last commit has at a path; None at a revision, and where there is none."""
+        return None if self._revision else git_or_none("show", f"HEAD:./{path}")
+
+    def listing(self, folder: str) -> dict[str, str]:
+        """Returns the md5 of each file of a folder by its path in it, as the last commit has it."""
+        try:
+            with GitTree(self._revision or "HEAD") as tree:
+                contents = {file: tree.read(file) or b"" for file in tree.files(folder)}
+        except HindcastError:
+            return {}
+        return {file[len(folder) + 1 :]: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in contents.items()}
+
+    def _file_of(self, subject: str) -> str | None:
+        """The file in git that a subject is about; None for an output."""
+        for file in (PARAMS, PIPELINE, LOCK):
+            if subject == file or subject.startswith(f"{file}/"):
+                return file
+        return subject if self._is_kept(subject) else None
+
+    @cache  # noqa: B019  it lives as long as one audit
+    def _last(self, path: str, *options: str) -> str:
+        found = git_or_none("log", "-1", "--format=commit %h (%cs, %an: %s)", *options, self._revision or "HEAD", "--", path)
+        return (found or b"").decode("utf-8", "replace").strip()
+
+    @cache  # noqa: B019
+    def is_changed(self, path: str) -> bool:
+        """Whether a path differs from what the last commit has."""
+        return bool(git_or_none("status", "--porcelain", "--", path))
+
+    @cache  # noqa: B019
+    def _is_kept(self, path: str) -> bool:
+        """Whether git has the path, or had it in HEAD."""
+        return bool(git_or_none("ls-tree", self._revision or "HEAD", "--", path))

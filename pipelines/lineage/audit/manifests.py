@@ -1,0 +1,129 @@
+"""Manifests: each against its own digest, its files, its stage, and the manifests of what it was made from."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pipelines.lineage.audit.findings import Finding, broken, compared, holds, shown
+from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.graph import overlap
+from pipelines.lineage.lockfile import LOCK
+from pipelines.lineage.stages import Stage
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import FILE_NAME, SHARD, Input, Manifest
+
+VERSIONED = ("collect", "split")  # what they make lies in a folder that is named for the version
+
+
+def check_manifests(scene: Scene, stage: Stage) -> Iterator[Finding]:
+    if stage.locked is None:
+        return
+    for folder in scene.manifests(stage):
+        where = f"{folder}/{FILE_NAME}"
+        try:
+            manifest = scene.manifest(folder)
+        except HindcastError as error:
+            yield broken(stage.name, f"manifest {where}", where, found=str(error), mend=scene.mend(where, stage.name))
+            continue
+        if manifest is not None:
+            yield holds(stage.name, f"manifest {where}", where)
+            yield from _origin(scene, stage, folder, manifest)
+            yield from _parameters(stage, folder, manifest)
+            yield from _files(scene, stage, folder, manifest)
+            for entry in manifest.inputs:
+                yield from _input(scene, stage, where, entry)
+
+
+def _origin(scene: Scene, stage: Stage, folder: str, manifest: Manifest) -> Iterator[Finding]:
+    """That the stage itself made it, and that it lies where that version belongs."""
+    where, mend = f"{folder}/{FILE_NAME}", f"it was swapped, copied or moved: {scene.mend(folder, stage.name)}"
+    yield compared(stage.name, f"maker of {folder}", where, expected=stage.name, found=manifest.job, mend=mend)
+    if stage.name.partition("@")[0] in VERSIONED:
+        version = next((value for key, value in _flat(stage.locked_parameters()).items() if key.endswith(".version")), None)
+        if version is not None:
+            name = folder.rpartition("/")[2]
+            yield compared(stage.name, f"version of {folder}", where, expected=str(version), found=name, mend=mend)
+
+
+def _parameters(stage: Stage, folder: str, manifest: Manifest) -> Iterator[Finding]:
+    """That plain values which both dvc.lock and the manifest have are equal."""
+    kind, _, key = stage.name.partition("@")
+    made, where = _flat(manifest.parameters), f"{folder}/{FILE_NAME}"
+    differing = {}
+    for name, ran in _flat(stage.locked_parameters()).items():
+        place = _place(kind, key, name)
+        if place in made and _is_plain(ran) and _is_plain(made[place]) and made[place] != ran:
+            differing[place] = (ran, made[place])
+    link, mend = f"parameters in {where}", f"run 'dvc repro --force {stage.name}', or restore {LOCK} with git"
+    if not differing:
+        yield holds(stage.name, link, where)
+        return
+    expected = ", ".join(f"{name} = {ran!r}" for name, (ran, _) in differing.items()) + f" by {LOCK}"
+    found = ", ".join(f"{name} = {value!r}" for name, (_, value) in differing.items())
+    yield broken(stage.name, link, where, expected=expected, found=found, mend=mend, related=f"{LOCK}/{stage.name}/params")
+
+
+def _place(kind: str, key: str, name: str) -> str:
+    """Where a manifest has what params.yaml has under `name`; a name that it does not have where there is no such place."""
+    head, _, rest = name.partition(".")
+    if head == "learners":
+        return f"learner.{rest.split('.', 2)[-1]}"
+    if head == "datasets" and kind != "collect":
+        return "version" if name.endswith(".version") else name
+    if head == "checks":
+        return name  # those of the data set or the defaults, which params.yaml alone can tell
+    return rest if head == "split" else rest.removeprefix(f"{key}.")
+
+
+def _files(scene: Scene, stage: Stage, folder: str, manifest: Manifest) -> Iterator[Finding]:
+    """That the files beside it are those that were there when it was written: no other, none missing, each byte the same."""
+    outputs = [output for output in stage.outputs if scene.contents.files(output)]
+    inside = {file[len(folder) + 1 :] for output in outputs for file in scene.contents.files(output) if file.startswith(f"{folder}/")}
+    here = {name for name in inside if name != FILE_NAME and SHARD not in name}
+    expected_here = {name for name in manifest.files if any(overlap(f"{folder}/{name}", output) for output in outputs)}
+    differing = False
+    for name in sorted({*here, *expected_here}):
+        file, made = f"{folder}/{name}", manifest.files.get(name)
+        found = scene.contents.sha256(file) if name in here else None
+        if found != made:
+            differing = True
+            words = [f"SHA-256 {shown(digest)}" if digest else "no such file" for digest in (made, found)]
+            link = f"{file} as {FILE_NAME} names it"
+            yield broken(
+                stage.name,
+                link,
+                file,
+                expected=words[0],
+                found=words[1],
+                mend=scene.mend(file, stage.name),
+                related=f"{folder}/{FILE_NAME}",
+            )
+    if not differing:
+        yield holds(stage.name, f"files beside {folder}/{FILE_NAME}", folder)
+
+
+def _input(scene: Scene, stage: Stage, where: str, entry: Input) -> Iterator[Finding]:
+    """That an input is one that the stage declares, and has the content that it had."""
+    link, mend = f"content of {entry.path} as {where} names it", f"run 'dvc repro {stage.name}'"
+    if not any(overlap(entry.path, path) for path in stage.dependencies) and entry.path not in scene.linked(stage):
+        found = f"{entry.path}, which is not among its deps in dvc.yaml"
+        mend = "declare it there, so that a change of it runs the stage again"
+        yield broken(stage.name, f"inputs declared, by {where}", where, expected="what it read among its deps", found=found, mend=mend)
+    try:
+        digest = scene.digest_of(entry.path)
+    except HindcastError as error:
+        digest = f"none that can be read: {error}"
+    if digest is not None:
+        expected, found = f"digest {entry.digest[:12]}", f"digest {digest[:12]}" if " " not in digest else digest
+        yield compared(stage.name, link, where, expected=expected, found=found, mend=mend, related=entry.path)
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float | bool)
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"dataset": {"name": "x"}} becomes {"dataset.name": "x"}; a list stays one value."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
+    return flat

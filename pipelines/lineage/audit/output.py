@@ -1,0 +1,68 @@
+"""The audit for people and for programs: lines in the terminal, and JSON."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from rich.text import Text
+
+from pipelines.lineage.audit.findings import Finding, Verdict, exit_code
+
+STYLES = {
+    Verdict.HOLDS: "green",
+    Verdict.BROKEN: "bold red",
+    Verdict.AFFECTED: "red",
+    Verdict.UNKNOWN: "yellow",
+    Verdict.NOTE: "dim",
+}
+WORST_FIRST = (Verdict.BROKEN, Verdict.AFFECTED, Verdict.UNKNOWN)
+CONCLUSIONS = {0: "every link holds", 1: "the chain is broken", 2: "what is here holds, but not all can be told"}
+
+
+def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[Text]:
+    """A line a stage with its verdict and number of links, and under it the links that do not hold; then the conclusion.
+
+    What is merely not here is one line for all, at the end; `verbose` shows each as well.
+    """
+    shown = [finding for finding in findings if verbose or not finding.is_missing]
+    for stage in dict.fromkeys(finding.stage for finding in findings if finding.stage):
+        mine = [finding for finding in shown if finding.stage == stage]
+        is_hidden = any(finding.is_missing for finding in findings if finding.stage == stage) and not verbose
+        troubled = [finding for finding in mine if finding.verdict is not Verdict.HOLDS]
+        if is_hidden and not troubled:
+            continue
+        worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
+        yield Text.assemble((f"{worst:12}", STYLES[worst]), stage, (f"  {len(mine)} links", "dim"))
+        yield from map(_line, troubled)
+    for finding in shown:
+        if not finding.stage:
+            yield Text.assemble((f"{finding.verdict:12}", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+    yield from _missing(findings, verbose)
+    yield _conclusion(findings)
+
+
+def audit_json(findings: Sequence[Finding]) -> str:
+    """Every finding as an object: stage, verdict, link, expected, found, mend, since, subjects, related, is_missing."""
+    return json.dumps([asdict(finding) for finding in findings], indent=2)
+
+
+def _line(finding: Finding) -> Text:
+    return Text.assemble((f"  {finding.verdict}: ", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+
+
+def _missing(findings: Sequence[Finding], verbose: bool) -> Iterator[Text]:
+    missing = {finding.subject for finding in findings if finding.is_missing}
+    if missing:
+        these = "path is" if len(missing) == 1 else "paths are"
+        names = "" if verbose else " ('hindcast audit --verbose' names them)"
+        mend = f"{len(missing)} {these} not in this clone: 'dvc pull' or 'dvc checkout' brings them, 'dvc repro' makes them anew{names}."
+        yield Text.assemble((f"{Verdict.UNKNOWN:12}", STYLES[Verdict.UNKNOWN]), mend)
+
+
+def _conclusion(findings: Sequence[Finding]) -> Text:
+    counts = Counter(finding.verdict for finding in findings)
+    listed = ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in Verdict if counts[verdict])
+    code = exit_code(findings)
+    style = {0: "bold green", 1: "bold red", 2: "bold yellow"}[code]
+    return Text.assemble((f"{CONCLUSIONS[code][0].upper()}{CONCLUSIONS[code][1:]}", style), f" ({listed}).")

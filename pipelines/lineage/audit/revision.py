@@ -1,0 +1,80 @@
+"""The contents that a revision names: code and parameters from git, outputs from the workspace or DVC's cache where they are there."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pipelines.lineage.audit.contents import Hashed, Workspace
+from pipelines.lineage.hashing import folder_md5
+from pipelines.lineage.stages import Project
+from pipelines.lineage.store import FOLDER, Store
+
+
+class Revision:
+    """`deep` reads every byte of every output; without it, an object in DVC's cache counts as what its name says."""
+
+    def __init__(self, project: Project, deep: bool) -> None:
+        self._tree, self._deep = project.tree, deep
+        self._store = Store(project)
+        self._workspace = Workspace(project.tree, deep)
+        self._places: dict[str, Path | None] = {}
+
+    def prepare(self, paths: Iterable[str], advance: Callable[[], None] = lambda: None) -> None:
+        self._workspace.prepare((path for path in paths if self._is_output(path)), advance)
+
+    def hashed(self, path: str) -> Hashed | None:
+        if not self._is_output(path):
+            return self._in_git(path)
+        md5 = self._store.md5(path)
+        files = self._store.files(path)
+        if not files or any(self.place(file) is None for file in files):
+            return None
+        listing = {file[len(path) + 1 :]: self._store.md5(file) or "" for file in files}
+        size = sum(place.stat().st_size for file in files if (place := self.place(file)))
+        if md5 is not None and not md5.endswith(FOLDER):
+            return Hashed(md5, size, None)
+        return Hashed(folder_md5(listing), size, listing)
+
+    def sha256(self, file: str) -> str | None:
+        content = self.read(file)
+        return None if content is None else hashlib.sha256(content).hexdigest()
+
+    def files(self, path: str) -> list[str]:
+        return self._store.files(path) if self._is_output(path) else self._tree.files(path)
+
+    def read(self, file: str) -> bytes | None:
+        return self._store.read(file) if self._is_output(file) else self._tree.read(file)
+
+    def place(self, file: str) -> Path | None:
+        if file not in self._places:
+            self._places[file] = self._store.find(file) if self._deep else self._seen(file)
+        return self._places[file]
+
+    def close(self) -> None:
+        self._workspace.close()
+
+    def _seen(self, file: str) -> Path | None:
+        """Where a file of an output is, by what the workspace's file was when it was last read, or by the cache's names."""
+        md5 = self._store.md5(file)
+        here = self._workspace.hashed(file)
+        if md5 is None or (here is not None and here.md5 == md5):
+            return None if md5 is None else Path(file)
+        cached = self._store.cached(md5)
+        return cached if cached.is_file() else None
+
+    def _is_output(self, path: str) -> bool:
+        return self._store.output_of(path) is not None or bool(self._store.files(path))
+
+    def _in_git(self, path: str) -> Hashed | None:
+        content = self._tree.read(path)
+        if content is not None:
+            return Hashed(_md5(content), len(content), None)
+        contents = {file: self._tree.read(file) or b"" for file in self._tree.files(path)}
+        if not contents:
+            return None
+        listing = {file[len(path) + 1 :]: _md5(content) for file, content in contents.items()}
+        return Hashed(folder_md5(listing), sum(map(len, contents.values())), listing)
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

@@ -1,0 +1,110 @@
+"""The audit itself: every check of every stage, sources first, and what concerns the project as a whole."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pipelines.lineage.audit.bytes import check_bytes
+from pipelines.lineage.audit.contents import Contents, Workspace
+from pipelines.lineage.audit.findings import Attribution, Finding, Verdict, broken, note, unknown
+from pipelines.lineage.audit.history import History
+from pipelines.lineage.audit.lock import check_asked, check_run
+from pipelines.lineage.audit.manifests import check_manifests
+from pipelines.lineage.audit.revision import Revision
+from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.graph import Graph
+from pipelines.lineage.lockfile import LOCK
+from pipelines.lineage.stages import Project, Stage, read_project
+from pipelines.lineage.tree import GitTree, Tree, WorkingTree, git_or_none
+from rl_datasets.errors import HindcastError
+
+Check = Callable[[Scene, Stage], Iterator[Finding]]
+Advance = Callable[[str], None]
+
+CHECKS: tuple[Check, ...] = (check_run, check_asked, check_bytes, check_manifests)
+DEEP_CHECKS: tuple[Check, ...] = ()
+
+
+def audit_project(target: str = "", revision: str = "", advance: Advance = lambda _: None, *, deep: bool = False) -> list[Finding]:
+    """Audits what is on disk below the current folder, or a revision of git; with a target, the stages that it means and all above.
+
+    In a bare repository, which has nothing on disk, its HEAD. Raises HindcastError where there is no such target or revision.
+    """
+    revision = revision or ("HEAD" if is_bare() else "")
+    tree: Tree = GitTree(revision) if revision else WorkingTree()
+    project = read_project(tree)
+    graph = Graph(project.stages)
+    return audit_stages(project, graph, graph.find(target) if target else list(graph.stages), advance, deep=deep)
+
+
+def audit_stages(
+    project: Project, graph: Graph, stages: Sequence[str], advance: Advance = lambda _: None, *, deep: bool = False
+) -> list[Finding]:
+    """Returns a finding for every link of these stages and of all above them, sources first.
+
+    One damage is one broken link, where it is met first; every other link that it breaks is affected by it. `advance` is told what is
+    being looked at. With `deep`, every byte is read, whatever is remembered, and every digest and number is computed again.
+    """
+    contents: Contents = Revision(project, deep) if project.tree.revision else Workspace(project.tree, deep)
+    with closing(contents):
+        scene = Scene(project, graph, contents, History(project.tree.revision), deep)
+        names = graph.upstream(list(stages))
+        advance("reading")
+        contents.prepare(_paths(graph.stages[name] for name in names), lambda: None)
+        found = Attribution().sort(_findings(scene, names, advance))
+        return [_dated(scene, finding) for finding in (*found, *_remarks(scene, names))]
+
+
+def is_bare() -> bool:
+    return (git_or_none("rev-parse", "--is-bare-repository") or b"").strip() == b"true"
+
+
+def _findings(scene: Scene, names: Sequence[str], advance: Advance) -> Iterator[Finding]:
+    for name in names:
+        advance(name)
+        for check in (*CHECKS, *(DEEP_CHECKS if scene.deep else ())):
+            yield from guarded(check, scene, scene.graph.stages[name])
+
+
+def guarded(check: Check, scene: Scene, stage: Stage) -> Iterator[Finding]:
+    """Passes on what a check finds. What it cannot read, or finds in another form than it should have, is a finding as well."""
+    link = check.__name__.removeprefix("check_").replace("_", " ")
+    try:
+        yield from check(scene, stage)
+    except HindcastError as error:
+        yield broken(stage.name, link, (), found=str(error), mend="see there")
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        found = f"a content that is not what it should be ({type(error).__name__}: {error})"
+        yield broken(
+            stage.name, link, (), found=found, mend=f"restore its files with 'dvc checkout --force', or run 'dvc repro {stage.name}'"
+        )
+
+
+def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
+    """What concerns the project and no one stage."""
+    if len(names) == len(scene.graph.stages):
+        for ghost in scene.project.ghosts:
+            mend = f"remove its lines from {LOCK} and its outputs, or restore its entry in params.yaml"
+            found = f"a run of '{ghost}', which dvc.yaml and params.yaml no longer ask for: nothing tells whether it still holds"
+            yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
+    oldest = scene.contents.oldest if isinstance(scene.contents, Workspace) else None
+    if oldest is not None:
+        found = (
+            f"files that look unchanged were not read again; the oldest was read {datetime.fromtimestamp(oldest, UTC):%Y-%m-%d %H:%M} UTC"
+        )
+        yield note("", "bytes", (), found=found, mend="'hindcast audit --deep' reads all")
+
+
+def _dated(scene: Scene, finding: Finding) -> Finding:
+    if finding.verdict is not Verdict.BROKEN:
+        return finding
+    stage = scene.graph.stages.get(finding.stage)
+    locked = {**stage.locked_hashes("deps"), **stage.locked_hashes("outs")} if stage else {}
+    around = [md5 for path, md5 in locked.items() if finding.subject == path or finding.subject.startswith(f"{path}/")]
+    return replace(finding, since=scene.history.since(finding, around[0] if around else ""))
+
+
+def _paths(stages: Iterable[Stage]) -> list[str]:
+    """All inputs and outputs, each once."""
+    return list(dict.fromkeys(path for stage in stages for path in (*stage.dependencies, *stage.outputs)))
