@@ -3,7 +3,6 @@
 import hashlib
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from trainer.preprocessing import make_preprocessor
 
 DISCRETE = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((), "int64", 0, 3, num_values=4))
 CONTINUOUS = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((2,), "float32", -2, 2))
-quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 CODE = """
 import flax.linen as nn
 import jax.numpy as jnp
@@ -117,12 +115,12 @@ def test_a_learner_learns_with_networks_of_the_users_own(algorithm: str, spec: E
     if algorithm == "iql" or spec is CONTINUOUS:
         networks["policy"] = {"module": "trainer.modules.nets:Actor"}
     own = learner(algorithm, spec, **networks)
-    state = quick_jit(own.init)(jax.random.key(0))
+    state = jax.jit(own.init)(jax.random.key(0))
     assert {leaf.shape[0] for leaf in jax.tree.leaves(state.params["critic"])} == {2}, "the ensemble stacks two of them"
     assert any(5 in leaf.shape for leaf in jax.tree.leaves(state.params["critic"])), "the option reached the module"
     first, second = (jax.tree.leaves(jax.tree.map(lambda leaf, i=i: leaf[i], state.params["critic"])) for i in range(2))
     assert any((a != b).any() for a, b in zip(first, second, strict=True)), "each critic has weights of its own"
-    after, metrics = quick_jit(own.update)(state, batch_of(spec))
+    after, metrics = jax.jit(own.update)(state, batch_of(spec))
     assert all(np.isfinite(value) for value in metrics.values())
     for name in after.params:
         assert any((a != b).any() for a, b in zip(jax.tree.leaves(after.params[name]), jax.tree.leaves(state.params[name]), strict=True))
@@ -143,7 +141,7 @@ def test_many_actions_of_a_state_give_what_each_gives_alone() -> None:
 @pytest.mark.slow
 def test_a_policy_drops_units_in_training_alone() -> None:
     own = learner("iql", CONTINUOUS, policy={"module": "trainer.modules.nets:Actor", "options": {"scale": 0.5}})
-    weights, observation = quick_jit(own.init)(jax.random.key(0)).params["policy"], batch_of(CONTINUOUS).observation
+    weights, observation = jax.jit(own.init)(jax.random.key(0)).params["policy"], batch_of(CONTINUOUS).observation
     still, again = (own._policy.output(weights, observation)[0] for _ in range(2))
     one, other = (own._policy.output(weights, observation, jax.random.key(i))[0] for i in range(2))
     assert (still == again).all()
@@ -229,7 +227,7 @@ def test_the_digest_of_a_module_is_that_of_its_file(nets: Path) -> None:
 def test_a_policy_acts_by_the_code_that_it_was_trained_with_or_not_at_all(nets: Path, tmp_path: Path) -> None:
     own = learner("bc", DISCRETE, policy={"module": "trainer.modules.nets:Actor"})
     preprocessor = make_preprocessor(load_learner("bc").Params(normalize_observations="none"), DISCRETE, {})
-    policy = jax.device_get(quick_jit(own.init)(jax.random.key(0)).params["policy"])
+    policy = jax.device_get(jax.jit(own.init)(jax.random.key(0)).params["policy"])
     common = {"spec": DISCRETE, "algorithm": "bc", "params": own.params, "updates": 10, "seed": 0, "preprocessor": preprocessor}
     make_bundle(**common, policy=policy, dataset=Dataset("toy", "1.0.0", "d1")).save(tmp_path / "policy")
     assert load_bundle(tmp_path / "policy").act(np.zeros((2, 3))).shape == (2,)

@@ -92,10 +92,10 @@ def same(found: Fitted, wanted: Fitted) -> None:
     jax.tree.map(np.testing.assert_array_equal, (found.policies, found.rows), (wanted.policies, wanted.rows))
 
 
-def test_either_feed_trains_the_same_bits_and_goes_on_from_the_other() -> None:
+def test_either_feed_trains_the_same_bits_and_goes_on_from_the_other(as_shipped: None) -> None:
     wanted = trained(lambda start: stream(4, start))
     same(trained(device_feed(7)), wanted)
-    for first, then in ((lambda start: stream(4, start), device_feed(6)), (device_feed(3), lambda start: stream(5, start))):
+    for first, then in ((lambda start: stream(4, start), device_feed(7)), (device_feed(7), lambda start: stream(4, start))):
         checkpoints = Stopping(11)
         with pytest.raises(KeyboardInterrupt):
             trained(first, checkpoints)

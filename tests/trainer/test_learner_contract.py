@@ -1,7 +1,7 @@
 """What every learner in trainer/learners/ owes, from the moment its file exists."""
 
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -24,7 +24,6 @@ NESTED = {
     "speed": ArraySpec((2, 2), "float32"),
 }
 SEEDS, BATCH = 2, 6
-quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # most of the time here goes into compiling
 FAST = {"hidden_sizes": (16,), "learning_rate": 1e-2, "gamma": 0.9}
 
 
@@ -69,7 +68,7 @@ def learner_of(case: Case) -> Any:
 
 @cache
 def compiled(case: Case, name: str) -> Any:
-    return quick_jit(getattr(learner_of(case), name))
+    return jax.jit(getattr(learner_of(case), name))
 
 
 @cache
@@ -180,7 +179,7 @@ def test_rewards_reach_no_network_but_the_critic_in_one_update(case: Case) -> No
     learner, state, batch = learner_of(case), first_state(case), random_batch(case.spec)
     if getattr(learner.params, "order", "joint") != "joint":
         learner = replace(learner, params=learner.params.model_copy(update={"order": "joint"}))
-    update = quick_jit(learner.update)
+    update = jax.jit(learner.update)
     one, _ = update(state, batch)
     other, _ = update(state, batch._replace(reward=batch.reward * 100 + 7))
     for name in set(one.params) - {"critic"}:
@@ -196,8 +195,8 @@ def test_takes_every_shared_option_and_acts_by_the_average_of_its_policy(case: C
     options = {name: value for name, value in SHARED.items() if name in module.Params.model_fields}
     params = module.Params.model_validate({**options, "decay": module.Params.NETWORKS})
     learner = module.Learner(params, case.spec, 100)
-    state = quick_jit(learner.init)(jax.random.key(0))
-    after, metrics = quick_jit(learner.update)(state, random_batch(case.spec))
+    state = jax.jit(learner.init)(jax.random.key(0))
+    after, metrics = jax.jit(learner.update)(state, random_batch(case.spec))
     assert all(np.isfinite(value) for value in metrics.values())
     for name in module.Params.NETWORKS:
         if name in state.params:  # Adam's first step is the learning rate in every direction, here a quarter of it
@@ -239,7 +238,7 @@ def test_seeds_train_together_as_they_do_alone(case: Case) -> None:
     learner, keys = learner_of(case), jax.random.split(jax.random.key(5), SEEDS)
     batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(random_batch(case.spec, seed) for seed in range(SEEDS)))
 
-    @quick_jit
+    @jax.jit
     def together(keys: jax.Array) -> Any:
         def step(states: Any, _: None) -> tuple[Any, Any]:
             return jax.vmap(learner.update)(states, batches)
@@ -301,7 +300,7 @@ def trained_action(algorithm: str, spec: EnvSpec, data: Transition, observation:
         pytest.skip(f"{algorithm} does not claim this action")
     data = jax.tree.map(jnp.asarray, data)
 
-    @quick_jit
+    @jax.jit
     def train(key: jax.Array) -> jax.Array:
         def step(state: Any, key: jax.Array) -> tuple[Any, None]:
             index = jax.random.randint(key, (64,), 0, len(data.reward))

@@ -1,7 +1,7 @@
 """What the options do in which published implementations of one learner differ."""
 
 import math
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import jax
@@ -17,7 +17,6 @@ pytestmark = pytest.mark.slow
 CONTINUOUS = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((2,), "float32", -2, 2))
 DISCRETE = EnvSpec("Toy-v0", ArraySpec((3,), "float32"), ArraySpec((), "int64", 0, 3, num_values=4))
 B = 16
-quick_jit = partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def batch(seed: int = 0, reach: float = 2.0) -> Transition:
@@ -35,14 +34,14 @@ def learner_of(algorithm: str, **options: Any) -> Any:
 
 def shifted(learner: Any) -> Any:
     """A state whose target critics are not the critics."""
-    state = quick_jit(learner.init)(jax.random.key(0))
+    state = jax.jit(learner.init)(jax.random.key(0))
     return state._replace(target=jax.tree.map(lambda leaf: leaf + 0.3, state.target)) if hasattr(state, "target") else state
 
 
 def losses(algorithm: str, **options: Any) -> dict[str, Any]:
     """Of the same weights and noise, whatever the options, where these ask for no other weights."""
     learner = learner_of(algorithm, **options)
-    return dict(quick_jit(learner.losses)(shifted(learner), batch()))
+    return dict(jax.jit(learner.losses)(shifted(learner), batch()))
 
 
 @cache
@@ -63,7 +62,7 @@ def test_iql_may_average_its_critics_losses() -> None:
 def test_iql_may_weigh_by_the_trained_critics() -> None:
     learner = learner_of("iql", advantage="online")
     state, data = shifted(learner), batch()
-    found = quick_jit(learner.losses)(state, data)
+    found = jax.jit(learner.losses)(state, data)
     q = learner._critic(state.params["critic"], data.observation, data.action / 2)
     advantage = jnp.min(q, axis=0) - learner._value(state.params["value"], data.observation)
     assert math.isclose(found["advantage_mean"], jnp.mean(advantage), rel_tol=1e-4, abs_tol=1e-6)
@@ -74,7 +73,7 @@ def test_iql_without_weights_clones_by_the_squared_error_as_bc_does() -> None:
     iql, bc = learner_of("iql", policy_loss="squared_error", temperature=0.0), learner_of("bc", loss="squared_error")
     state, plain = shifted(iql), shifted(bc)
     plain = plain._replace(params={"policy": state.params["policy"]})
-    weighed, cloned = quick_jit(iql.losses)(state, batch()), quick_jit(bc.losses)(plain, batch())
+    weighed, cloned = jax.jit(iql.losses)(state, batch()), jax.jit(bc.losses)(plain, batch())
     assert math.isclose(weighed["policy_loss"], cloned["policy_loss"], rel_tol=1e-6)
 
 
@@ -89,7 +88,7 @@ def test_a_squared_error_is_for_continuous_actions(option: dict[str, str]) -> No
 def test_clipping_the_datas_actions_is_as_if_they_were_stored_so(algorithm: str) -> None:
     learner = learner_of(algorithm, action_clip=0.5)
     state = shifted(learner)
-    found, expected = (quick_jit(learner.losses)(state, batch(reach=reach)) for reach in (2.0, 1.0))
+    found, expected = (jax.jit(learner.losses)(state, batch(reach=reach)) for reach in (2.0, 1.0))
     assert_only_differ(found, expected, set())
     if algorithm != "cql":
         assert found["log_prob"] != base(algorithm)["log_prob"]

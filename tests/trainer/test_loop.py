@@ -127,7 +127,7 @@ def test_reports_progress(run: tuple[Fitted, list[Progress]]) -> None:
     assert seen[-1].remaining == 0
 
 
-def test_no_result_depends_on_how_updates_are_cut() -> None:
+def test_no_result_depends_on_how_updates_are_cut(as_shipped: None) -> None:
     """Neither on the superbatch's length, nor on where it begins against the logging interval."""
     wanted = fit(Trail(), PLAIN, feed(1), Plan(SEEDS, 30, 12), validation=validation())
     for scan in (7, 64):

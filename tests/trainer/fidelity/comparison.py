@@ -68,16 +68,11 @@ def batch_of(case: Case, seed: int, dtype: str) -> Transition:
     return batch._replace(next_action=following)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Most of the time here goes into compiling, so that is kept short."""
-    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False})
-
-
 def start(module: ModuleType, case: Case) -> tuple[Any, Any]:
     """The learner and its first state in JAX's default float, or one with weights at random."""
     learner = module.Learner(module.Params(**{**SMALL, **case.params}), case.spec, LENGTH)
     if case.own_weights:
-        return learner, compiled(learner.init)(jax.random.key(0))
+        return learner, jax.jit(learner.init)(jax.random.key(0))
     zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), jax.eval_shape(lambda: learner.init(jax.random.key(0))._replace(key=0)))
     state = zeros._replace(key=jax.random.key(0), params=at_random(zeros.params, 1), average=at_random(zeros.average, 3))
     return learner, state._replace(target=at_random(zeros.target, 2)) if hasattr(state, "target") else state
@@ -113,7 +108,7 @@ def compare(module: ModuleType, reference: type[Reference], case: Case, dtype: s
     tolerance = TOLERANCE[dtype]
     with jax.enable_x64(dtype == "float64"):
         learner, state = start(module, case)
-        update, losses = compiled(with_draws(learner.update)), compiled(with_draws(learner.losses))
+        update, losses = jax.jit(with_draws(learner.update)), jax.jit(with_draws(learner.losses))
         plain = reference(learner.params, case.spec.action, LENGTH, layout(state.params), *followers(learner, state))
         for k in range(updates):
             batch = batch_of(case, k, dtype)

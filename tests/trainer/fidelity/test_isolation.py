@@ -14,7 +14,7 @@ import numpy as np
 import optax
 import pytest
 
-from tests.trainer.fidelity.comparison import LENGTH, Case, batch_of, compiled, start
+from tests.trainer.fidelity.comparison import LENGTH, Case, batch_of, start
 from trainer.learner import known_learners, load_learner
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def gradients_of(name: str) -> Any:
         after, _ = module.Learner(params, setting.case.spec, LENGTH).update(state, batch)
         return {name: optax.tree.get(after.opt_state[name], "mu") for name in state.params}
 
-    return compiled(gradients)
+    return jax.jit(gradients)
 
 
 def with_numbers(setting: Setting) -> Case:
