@@ -38,6 +38,8 @@ def run(key: str, params: Params) -> Path:
     console.print(
         ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in manifest.counts.items()), highlight=False, soft_wrap=True
     )
+    for note in manifest.notes[len(data.notes) :]:  # those of this stage
+        console.print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
     return folder
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rl_datasets.allocation import KINDS, QUARANTINE, Candidate, Placed, allocate
 from rl_datasets.builder import RAW_SPLIT
+from rl_datasets.checks.drift import Drift, Sample, Sampler, compare
 from rl_datasets.digest import DatasetDigest, combined_digest
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing, write_json
@@ -25,6 +26,7 @@ from rl_datasets.stats import FILE_NAME as STATISTICS
 from rl_datasets.stats import RunningStatistics
 
 TRAIN = "train"
+DRIFT = "drift.json"  # of each other split from train
 _NO_REASONS: Mapping[str, str] = {}
 
 
@@ -44,24 +46,25 @@ def divide(
     inputs: Sequence[Input],
     advance: Callable[[int], None] = lambda _: None,
     quarantine: Mapping[str, str] = _NO_REASONS,
-    finish: Callable[[Path], Sequence[str]] = lambda _: (),
 ) -> Manifest:
     """Replaces `folder` by the splits of the data set in `raw`, and returns its manifest. Same data and parameters, same bytes.
 
     `quarantine` has the ids of episodes that go to no split, with the reasons. `advance` is told of each episode that is read, 2 for
-    every raw one. `finish` may add files to the folder when the splits are in it, and returns notes on them. Raises HindcastError
-    where a split would be empty or the data in `raw` are not those that its manifest names; `folder` is then as it was.
+    every raw one. Raises HindcastError where a split would be empty or the data in `raw` are not those that its manifest names;
+    `folder` is then as it was.
     """
     source, spec, fractions = read_manifest(raw), read_spec(raw), params.fractions
     division = _assign(raw, source.digest, params, quarantine, advance)
     entries = division.contents.entries
     running = RunningStatistics(spec)
+    samplers = {split: Sampler(spec) for split in fractions.positive()}
 
     def members(split: str) -> Iterator[Episode]:
         for episode, entry in zip(read_episodes(raw, RAW_SPLIT), entries, strict=True):
             if entry.split == split:
                 if split == TRAIN:
                     running.add(episode)
+                samplers[split].add(episode)
                 advance(1)
                 yield episode
 
@@ -73,17 +76,32 @@ def divide(
         assert statistics is not None, "train has a positive fraction, and no split is empty"
         write_json(part / STATISTICS, statistics.to_json())
         write_contents(part, division.contents)
+        drifts = drift_from_train({split: sampler.result() for split, sampler in samplers.items()})
+        write_json(part / DRIFT, {split: drift.to_json() for split, drift in drifts.items()})
         manifest = Manifest(
             job=f"split@{name}",
             digest=written.digest,
             parameters=params.model_dump(mode="json"),
             inputs=tuple(inputs),
             counts=_counts(written, fractions, entries),
-            notes=(*source.notes, *division.notes, *finish(part)),
+            notes=(*source.notes, *division.notes, *drift_notes(drifts)),
             packages=package_versions("numpy", "tensorflow-datasets"),
         )
         write_manifest(part, manifest)
     return manifest
+
+
+def drift_from_train(samples: Mapping[str, Sample]) -> dict[str, Drift]:
+    """Returns how each other split differs from train."""
+    return {split: compare(samples[TRAIN], sample) for split, sample in samples.items() if split != TRAIN}
+
+
+def drift_notes(drifts: Mapping[str, Drift]) -> Iterator[str]:
+    """Yields a warning for each split that is unlike train."""
+    for split, drift in drifts.items():
+        if drift.drifted:
+            more = f" and {len(drift.drifted) - 1} more columns" if len(drift.drifted) > 1 else ""
+            yield f"'{split}' is unlike train in {drift.drifted[0]}{more}; {DRIFT} has all."
 
 
 def read_quarantine(path: Path) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Divided data on disk: the union is the data set, nothing leaks, and what two data sets share is found by their tables alone."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from rl_datasets.allocation import QUARANTINE
 from rl_datasets.division import divide, read_quarantine
 from rl_datasets.errors import HindcastError
 from rl_datasets.leakage import Contents, Leak, Shared, contents_of, episode_entry, leaks, read_contents, shared
-from rl_datasets.manifest import Manifest, write_manifest
+from rl_datasets.manifest import Manifest, read_manifest, write_manifest
 from rl_datasets.rlds import read_episodes, write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.similarity import Sketcher
@@ -171,3 +172,23 @@ def test_what_two_data_sets_share():
     assert shared(a, b) == Shared(2, 2, 1, Leak(a.entries[2], b.entries[0], True))
     assert shared(b, a)[:3] == (2, 2, 1)
     assert shared(a, contents((drive(7), "train"))) is None
+
+
+def test_a_split_that_is_unlike_train_is_told(tmp_path):
+    """By time, the last drives are slower; by content, each split has its share of them."""
+    episodes = [drive(index) for index in range(400)]
+    slow = [
+        replace(e, reward=e.reward * np.float32(0), metadata={**e.metadata, "day": "2026-02-01"}) if i >= 300 else e
+        for i, e in enumerate(episodes)
+    ]
+    halves = Fractions(train=0.75, validation=0, test=0.25)
+    folder = divided(tmp_path, slow, SplitParams(fractions=halves, order=TimeOrder(time="day")), name="timed")
+    drift = json.loads((folder / "drift.json").read_text())
+    assert set(drift) == {"test"}
+    assert {column["column"] for column in drift["test"]["columns"] if column["drifted"]} == {"reward", "return"}
+    notes = read_manifest(folder).notes
+    assert any(
+        note.startswith("'test' is unlike train in re") and note.endswith("and 1 more columns; drift.json has all.") for note in notes
+    )
+    folder = divided(tmp_path, slow)
+    assert not any("unlike" in note for note in read_manifest(folder).notes)
