@@ -77,6 +77,30 @@ def diff(
 
 
 @app.command()
+def history(
+    target: Annotated[str, typer.Argument(help="a stage, data set, experiment or output path, also of another day")],
+    everywhere: Annotated[bool, typer.Option("--all", help="all branches, tags and experiments, not only what led to HEAD")] = False,
+    verbose: Annotated[bool, typer.Option(help="every change, not only the first ones of a kind")] = False,
+    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+) -> None:
+    """Show every run of a target that git knows: when, by whom, what was different, and what came of it."""
+    from pipelines.commands.history import run
+
+    run(target, everywhere, verbose, json, console)
+
+
+@app.command()
+def impact(
+    target: Annotated[str, typer.Argument(help="a data set, an episode (DATASET:ID), a file, or a stage")],
+    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+) -> None:
+    """Show what a target has touched, in all revisions that git has. Exit code 0: nothing now; 1: something now; 2: cannot tell."""
+    from pipelines.commands.impact import run
+
+    raise typer.Exit(run(target, json, console))
+
+
+@app.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="a file or folder of logged data")],
     roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="say what a column is; repeat for more")] = None,

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from pipelines.lineage.stages import PARAMS, Project, Stage
+from pipelines.lineage.stages import PARAMS, Project, Stage, is_code
 
 LOCK_OF_PACKAGES = "requirements.lock"
-CODE_FOLDERS = ("pipelines/", "trainer/", "datasets/")
 ABSENT = "absent"
 
 
@@ -82,7 +81,7 @@ def kind_of(path: str, is_made: Callable[[str], bool]) -> Kind:
         return Kind.UPSTREAM
     if path == LOCK_OF_PACKAGES:
         return Kind.PACKAGES
-    return Kind.CODE if f"{path}/".startswith(CODE_FOLDERS) or path.endswith(".py") else Kind.SOURCE
+    return Kind.CODE if is_code(path) else Kind.SOURCE
 
 
 def _command(before: Entry, after: Entry) -> Iterator[Change]:

@@ -5,22 +5,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.lineage.lockfile import LOCK, parse_lock
+from pipelines.lineage.lockfile import LOCK, parse_lock, read_lock
 from pipelines.lineage.stages import Project, Stage
-from pipelines.lineage.tree import GitTree, git, git_or_none
+from pipelines.lineage.tree import WorkingTree, git, git_or_none
 from rl_datasets.errors import HindcastError
 
 _AT_ONCE = 64  # contents held in memory
-_FIELDS = "%H%x1f%aI%x1f%an <%ae>%x1f%s"
+_FIELDS = "%H%x1f%aI%x1f%an <%ae>%x1f%P%x1f%s"
 
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit: its name, when it was made (ISO 8601), by whom, and the first line of what that person said."""
+    """One commit: its name, when it was made (ISO 8601), by whom, the commits before it, and the first line of what its author said."""
 
     name: str
     time: str
     author: str
+    parents: tuple[str, ...]
     subject: str
 
     @property
@@ -31,12 +32,22 @@ class Commit:
         return f"{self.short} {self.time[:10]} {self.subject}"
 
 
+Stages = Mapping[str, Mapping[str, Any]]  # of dvc.lock, by name
+
+
 @dataclass(frozen=True)
-class Locked:
-    """The stages that dvc.lock had in one commit."""
+class Step:
+    """One commit: the stages that dvc.lock had in it, and those that it had in each of the commits before it."""
 
     commit: Commit
-    stages: Mapping[str, Mapping[str, Any]]
+    stages: Stages
+    before: tuple[Stages, ...]
+
+    def changed(self) -> list[str]:
+        """Returns the stages whose runs this commit brought: their entries are in none of the commits before it. Also those that went."""
+        earlier = self.before or ({},)
+        names = sorted({*self.stages, *(name for stages in earlier for name in stages)})
+        return [name for name in names if all(stages.get(name) != self.stages.get(name) for stages in earlier)]
 
 
 def commits_changing(*paths: str, revision: str = "HEAD", everywhere: bool = False) -> list[Commit]:
@@ -47,35 +58,33 @@ def commits_changing(*paths: str, revision: str = "HEAD", everywhere: bool = Fal
     """
     scope = ["--all", "--full-history"] if everywhere else [revision]
     listing = git("log", f"--format={_FIELDS}", "--date-order", *scope, "--", *paths, otherwise=f"The history of {revision} cannot be read")
-    return [Commit(*line.split("\x1f", 3)) for line in listing.splitlines() if line]
+    return [_commit(line) for line in listing.splitlines() if line]
 
 
-def commit_of(revision: str) -> Commit:
-    """Raises HindcastError where git knows no such commit."""
-    return Commit(
-        *git("log", "-1", f"--format={_FIELDS}", revision, "--", otherwise=f"'{revision}' is no revision").strip().split("\x1f", 3)
-    )
-
-
-def locks(commits: Sequence[Commit]) -> Iterator[Locked]:
-    """Yields what dvc.lock said in each commit, in their order; a lock that is absent or broken there has no stages."""
-    known: dict[str, Mapping[str, Any]] = {}
+def steps(commits: Sequence[Commit]) -> Iterator[Step]:
+    """Yields what each commit did to dvc.lock, in their order; a lock that is absent or broken has no stages."""
+    known: dict[str, Stages] = {"": {}}
     for start in range(0, len(commits), _AT_ONCE):
         some = commits[start : start + _AT_ONCE]
-        blobs = _blobs([f"{commit.name}:{_prefix()}{LOCK}" for commit in some])
-        for blob, content in _contents(sorted({blob for blob in blobs if blob and blob not in known})):
+        names = list(dict.fromkeys(name for commit in some for name in (commit.name, *commit.parents)))
+        blobs = dict(zip(names, _blobs([f"{name}:{_prefix()}{LOCK}" for name in names]), strict=True))
+        for blob, content in _contents(sorted(set(blobs.values()) - set(known))):
             known[blob] = _stages(content)
-        yield from (Locked(commit, known.get(blob, {})) for commit, blob in zip(some, blobs, strict=True))
+        for commit in some:
+            yield Step(commit, known[blobs[commit.name]], tuple(known[blobs[parent]] for parent in commit.parents))
 
 
-def as_stages(locked: Mapping[str, Mapping[str, Any]]) -> dict[str, Stage]:
-    """Returns stages as dvc.lock alone knows them: what was run, with what was read and written."""
-    return {name: _stage(name, entry) for name, entry in locked.items()}
+def run_project(stages: Stages) -> Project:
+    """Returns a project as dvc.lock alone knows it: what was run, with what was read and written. It has no values and no files."""
+    return Project(WorkingTree(), {}, {name: _stage(name, entry) for name, entry in stages.items()})
 
 
-def project_at(locked: Locked) -> Project:
-    """Returns a project with the stages that were run in one commit; its files and values are not read."""
-    return Project(GitTree(locked.commit.name), {}, as_stages(locked.stages))
+def stages_here() -> Stages | None:
+    """Returns the stages of dvc.lock on disk; None where there is none that can be read."""
+    try:
+        return read_lock(WorkingTree()) or None
+    except HindcastError:
+        return None
 
 
 def is_shallow() -> bool:
@@ -83,10 +92,14 @@ def is_shallow() -> bool:
     return (git_or_none("rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
 
 
-def tags_holding(commit: str) -> list[str]:
-    """Returns the branches and tags whose history has a commit, sorted."""
-    listed = git("for-each-ref", "--contains", commit, "--format=%(refname:short)", "refs/heads", "refs/tags", "refs/remotes")
-    return sorted(listed.split())
+def names_holding(commit: str) -> list[str]:
+    """Returns the branches, tags and experiments whose history has a commit, sorted."""
+    return sorted(git("for-each-ref", "--contains", commit, "--format=%(refname:short)").split())
+
+
+def _commit(line: str) -> Commit:
+    name, time, author, parents, subject = line.split("\x1f", 4)
+    return Commit(name, time, author, tuple(parents.split()), subject)
 
 
 def _stage(name: str, entry: Mapping[str, Any]) -> Stage:
@@ -95,7 +108,7 @@ def _stage(name: str, entry: Mapping[str, Any]) -> Stage:
     return Stage(name, str(entry.get("cmd", "")), paths["deps"], paths["outs"], keys, entry)
 
 
-def _stages(content: bytes) -> Mapping[str, Any]:
+def _stages(content: bytes) -> Stages:
     try:
         return parse_lock(content)
     except HindcastError:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.lineage.changes import ABSENT, Change, Kind, asked_entry, hashes, output_changes, run_changes
+from pipelines.lineage.changes import ABSENT, Change, Entry, Kind, asked_entry, hashes, output_changes, run_changes
 from pipelines.lineage.code import FileChange, commit_with, file_changes
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.revisions import Commit, commits_changing, is_shallow, locks
+from pipelines.lineage.revisions import Commit, commits_changing, is_shallow, steps
 from pipelines.lineage.stages import Project, Stage
 
 HashOf = Callable[[str], str | None]
@@ -84,16 +84,22 @@ def changes_since_run(project: Project, graph: Graph, stage: Stage, hash_of: Has
 
 def last_run(graph: Graph, name: str, locked: Mapping[str, Any], revision: str = "HEAD") -> LastRun:
     """Finds the run in the history of dvc.lock that leads to `revision`."""
-    first: Commit | None = None
-    for entry in locks(commits_changing(LOCK, revision=revision)):
-        found = entry.stages.get(name)
-        if found == locked:
-            first = entry.commit
-        elif found is None:
-            break
-        else:
-            return LastRun(first, entry.commit, tuple(run_changes(found, locked, is_made(graph))), tuple(output_changes(found, locked)))
-    return LastRun(first, None, is_cut=is_shallow())
+    commits = commits_changing(LOCK, revision=revision)
+    for number, step in enumerate(steps(commits)):
+        found = step.stages.get(name)
+        if found == locked and name in step.changed():
+            earlier = (commits_changing(LOCK, revision=parent) for parent in step.commit.parents[:1])
+            return _against(graph, locked, step.commit, next((some[0] for some in earlier if some), None), (*step.before, {})[0].get(name))
+        if number == 0 and found != locked:
+            return _against(graph, locked, None, step.commit, found)
+    return LastRun(None, None, is_cut=is_shallow())
+
+
+def _against(graph: Graph, locked: Entry, commit: Commit | None, before: Commit | None, found: Entry | None) -> LastRun:
+    """The run that a commit brought, against the one that stood there before it."""
+    if found is None:
+        return LastRun(commit, None, is_cut=is_shallow())
+    return LastRun(commit, before, tuple(run_changes(found, locked, is_made(graph))), tuple(output_changes(found, locked)))
 
 
 def is_made(graph: Graph) -> Callable[[str], bool]:
