@@ -101,7 +101,7 @@ def test_the_impact_of_a_file_names_the_version_that_was_read(history: History, 
     assert [touched.metrics["walks_iql"]["iqm"] for _, touched in found.past] == [88.0, 22.0, 5.5]
     assert list(impact("trainer/iql.py").now.stages) == ["train@walks_iql", "evaluate@walks_iql"]
     assert impact("artifacts/splits/walks").now.stages["split@walks"] == "made artifacts/splits/walks"
-    assert list(impact("walks").now.stages)[0] == "collect@walks"
+    assert next(iter(impact("walks").now.stages)) == "collect@walks"
 
 
 def test_an_experiments_commit_counts_though_no_branch_has_it(history: History, tmp_path, monkeypatch):
