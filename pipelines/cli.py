@@ -101,6 +101,17 @@ def impact(
 
 
 @app.command()
+def release(
+    name: Annotated[str, typer.Argument(help="an experiment, whose policies are released, or a data set")],
+    version: Annotated[str, typer.Option(help="a version, or 'major', 'minor', 'patch' to raise the last one")] = "",
+) -> None:
+    """Tag a model or a data set in gto's form, with the audit's verdict inside; only when the deep audit of it is clean."""
+    from pipelines.commands.release import run
+
+    run(name, version, console)
+
+
+@app.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="a file or folder of logged data")],
     roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="say what a column is; repeat for more")] = None,
