@@ -11,7 +11,9 @@ from pipelines.params import Params
 from pipelines.stage import console, main
 from rl_datasets.builder import RAW_SPLIT
 from rl_datasets.checks import Expected, Report
-from rl_datasets.checks.directory import check_directory, described_episodes
+from rl_datasets.checks.card import PAGE
+from rl_datasets.checks.directory import described_episodes
+from rl_datasets.checks.gate import run_gate
 from rl_datasets.checks.output import failure, write_report
 from rl_datasets.environments import make_env
 from rl_datasets.errors import HindcastError
@@ -26,11 +28,11 @@ def run(key: str, params: Params) -> Path:
     expected = Expected.of(spec, manifest, partial(make_env, spec.env_id, spec.env_kwargs, spec.max_episode_steps))
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"check {key}", total=described_episodes(raw, [RAW_SPLIT]))
-        report = check_directory(raw, [RAW_SPLIT], expected, checks, lambda count: progress.advance(task, count))
-    write_report(folder, key, raw, spec, manifest, checks, report)
+        report, shown = run_gate(raw, [RAW_SPLIT], expected, checks, lambda count: progress.advance(task, count))
+    write_report(folder, key, raw, expected, checks, report, shown)
     if report.verdict == "fail":
         raise HindcastError(failure(report, folder, key))
-    console.print(f"{outcome(report)}: {folder / 'card.md'}", highlight=False, soft_wrap=True)
+    console.print(f"{outcome(report)}: {folder / PAGE}", highlight=False, soft_wrap=True)
     return folder
 
 

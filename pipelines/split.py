@@ -53,7 +53,7 @@ def require_passed(key: str, raw: Path, checks: Path, digest: str) -> None:
         )
     if report["verdict"] == "fail":
         raise HindcastError(
-            f"The quality gate did not pass '{key}'; {checks / 'card.md'} says why. Mend the data, then run 'dvc repro check@{key}'."
+            f"The quality gate did not pass '{key}'; {checks / 'card.html'} says why. Mend the data, then run 'dvc repro check@{key}'."
         )
 
 

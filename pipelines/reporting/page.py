@@ -169,7 +169,7 @@ def _data_row(dataset: DatasetResult) -> str:
     return (
         f'<tr><th scope="row">{name}</th><td class="text">{escape(dataset.version)}</td>'
         f'<td class="text"><span class="badge {kind}">{escape(text)}</span></td>'
-        f'<td class="text"><a href="../checks/{name}/card.md">card of {name}</a></td>'
+        f'<td class="text"><a href="../checks/{name}/card.html">card of {name}</a></td>'
         f"<td>{len(dataset.episodes):,}</td><td>{len(returns):,}</td>"
         f"<td>{number(returns.mean())}</td><td>{number(returns.min())}</td><td>{number(returns.max())}</td>"
         f"<td>{digest(dataset.digest)}</td></tr>"

@@ -73,7 +73,7 @@ def test_a_fault_leaves_the_report_and_fails_with_its_place(project):
     with pytest.raises(HindcastError, match=r"episode 'toy-002', step 1: found action\[0\] = 1\.25; expected between -1 and 1"):
         check.run("toy", params())
     assert json.loads((FOLDER / "report.json").read_text())["verdict"] == "fail"
-    assert "**FAIL.**" in (FOLDER / "card.md").read_text()
+    assert "**Failed.**" in (FOLDER / "card.md").read_text()
     check.run("toy", params(action_bounds="warn"))
     assert json.loads((FOLDER / "report.json").read_text())["verdict"] == "warn"
 

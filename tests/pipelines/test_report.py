@@ -207,7 +207,7 @@ def test_page_needs_nothing_else(params: Params) -> None:
     assert len(ids) == len(set(ids))
     links = [attributes["href"] or "" for attributes in outline.of("a")]
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
-    assert {link for link in links if not link.startswith("#")} == {"../checks/pole/card.md", "../checks/arm/card.md", "summary.json"}
+    assert {link for link in links if not link.startswith("#")} == {"../checks/pole/card.html", "../checks/arm/card.html", "summary.json"}
 
 
 def test_page_is_accessible(params: Params) -> None:

@@ -177,7 +177,7 @@ def test_data_that_the_gate_did_not_pass_are_refused(project):
         split.run("toy", params())
     with pytest.raises(HindcastError, match="reward = nan"):
         check.run("toy", params())
-    with pytest.raises(HindcastError, match=r"did not pass 'toy'; artifacts/checks/toy/card\.md says why"):
+    with pytest.raises(HindcastError, match=r"did not pass 'toy'; artifacts/checks/toy/card\.html says why"):
         split.run("toy", params())
     assert (FOLDER / "manifest.json").read_bytes() == before
 

@@ -14,6 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 34
 ROW, LABEL, WIDE = 84, 28, 540  # height of a row of distributions, the part of it above the bars, and a chart's width
 EDGE, AXIS = 12, 40  # room at either side of the rows, and under them
 BINS = 54
+LARGEST = 1e100
 
 
 @dataclass(frozen=True)
@@ -36,39 +37,39 @@ class Distribution:
     interval: tuple[float, float] | None = None
 
 
-def line_chart(lines: Sequence[Line], description: str, x_label: str) -> str:
+def line_chart(lines: Sequence[Line], description: str, x_label: str, height: int = HEIGHT) -> str:
     """Draws lines over one pair of linear axes. `description` is what a screen reader says in place of the picture."""
-    x_low, x_high = 0.0, _range([line.x for line in lines])[1]
-    y_low, y_high = _range([line.y for line in lines])
-    y_ticks = ticks(y_low, y_high, 5)
+    x_low, x_high = 0.0, value_range([line.x for line in lines])[1]
+    y_low, y_high = value_range([line.y for line in lines])
+    y_ticks = ticks(y_low, y_high, 5 if height >= HEIGHT else 3)
     x_ticks = [x for x in ticks(x_low, x_high, 7) if x <= x_high]
     y_low, y_high = min(y_low, y_ticks[0]), max(y_high, y_ticks[-1])
     parts = []
     for y in y_ticks:
-        height = _place(y, y_low, y_high, HEIGHT - BOTTOM, TOP)
-        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height}" y2="{height}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{height}" dy="0.35em" text-anchor="end">{short(y)}</text>')
+        level = place(y, y_low, y_high, height - BOTTOM, TOP)
+        parts.append(f'<line class="rule" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{level}" y2="{level}"/>')
+        parts.append(f'<text x="{LEFT - 6}" y="{level}" dy="0.35em" text-anchor="end">{short(y)}</text>')
     for x in x_ticks:
-        across = _place(x, x_low, x_high, LEFT, WIDTH - RIGHT)
-        parts.append(f'<text x="{across}" y="{HEIGHT - BOTTOM + 14}" text-anchor="middle">{short(x)}</text>')
-    parts.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 4}" text-anchor="middle">{escape(x_label)}</text>')
+        across = place(x, x_low, x_high, LEFT, WIDTH - RIGHT)
+        parts.append(f'<text x="{across}" y="{height - BOTTOM + 14}" text-anchor="middle">{short(x)}</text>')
+    parts.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{height - 4}" text-anchor="middle">{escape(x_label)}</text>')
     for line in lines:
-        for run in _finite_runs(line.y):
+        for run in finite_runs(line.y):
             points = [
-                f"{_place(x, x_low, x_high, LEFT, WIDTH - RIGHT)},{_place(y, y_low, y_high, HEIGHT - BOTTOM, TOP)}"
+                f"{place(x, x_low, x_high, LEFT, WIDTH - RIGHT)},{place(y, y_low, y_high, height - BOTTOM, TOP)}"
                 for x, y in zip(line.x[run], line.y[run], strict=True)
             ]
             points = points * 2 if len(points) == 1 else points  # a single point shows as a dot, by its round caps
             parts.append(f'<polyline class="{line.kind}" points="{" ".join(points)}"><title>{escape(line.label)}</title></polyline>')
-    return _svg(WIDTH, HEIGHT, "chart", description, parts)
+    return svg(WIDTH, height, "chart", description, parts)
 
 
-def distribution_chart(rows: Sequence[Distribution], mark: float, description: str, x_label: str) -> str:
+def distribution_chart(rows: Sequence[Distribution], mark: float | None, description: str, x_label: str) -> str:
     """Draws a histogram a row over one shared axis, each scaled to its own highest bar, and a dashed line at `mark` through all.
 
     A row's interval is a thick stroke on its base line.
     """
-    low, high = _range([row.values for row in rows])
+    low, high = value_range([row.values for row in rows])
     x_ticks = ticks(low, high, 6)
     low, high = min(low, x_ticks[0]), max(high, x_ticks[-1])
     height = ROW * len(rows) + AXIS
@@ -80,10 +81,12 @@ def distribution_chart(rows: Sequence[Distribution], mark: float, description: s
     parts.append(f'<text class="axis" x="{WIDE / 2:g}" y="{height - 5}" text-anchor="middle">{escape(x_label)}</text>')
     for number, row in enumerate(rows):
         parts.extend(_histogram(row, low, high, base=ROW * (number + 1) - 4))
-    parts.append(f'<line class="mark" x1="{_across(mark, low, high)}" x2="{_across(mark, low, high)}" y1="{LABEL}" y2="{height - AXIS}"/>')
+    if mark is not None:
+        across = _across(mark, low, high)
+        parts.append(f'<line class="mark" x1="{across}" x2="{across}" y1="{LABEL}" y2="{height - AXIS}"/>')
     for number, row in enumerate(rows):  # last, for their halo covers what lies under them
         parts.append(f'<text class="row" x="{EDGE}" y="{ROW * number + LABEL - 8}">{escape(row.label)}</text>')
-    return _svg(WIDE, height, "chart wide", description, parts)
+    return svg(WIDE, height, "chart wide", description, parts)
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:
@@ -104,7 +107,7 @@ def short(value: float) -> str:
 
 def _histogram(row: Distribution, low: float, high: float, base: int) -> list[str]:
     edges = np.linspace(low, high, BINS + 1)
-    counts, _ = np.histogram(row.values, edges)
+    counts, _ = np.histogram(row.values[is_drawable(row.values)], edges)
     parts = []
     for left, right, count in zip(edges[:-1], edges[1:], counts, strict=True):
         if count:
@@ -122,18 +125,18 @@ def _histogram(row: Distribution, low: float, high: float, base: int) -> list[st
 
 
 def _across(value: float, low: float, high: float) -> float:
-    return _place(value, low, high, EDGE, WIDE - EDGE)
+    return place(value, low, high, EDGE, WIDE - EDGE)
 
 
-def _svg(width: int, height: int, kind: str, description: str, parts: Sequence[str]) -> str:
+def svg(width: int, height: int, kind: str, description: str, parts: Sequence[str]) -> str:
     body = "\n".join(parts)
     return f'<svg class="{kind}" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(description)}">\n{body}\n</svg>'
 
 
-def _range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The finite values' range, widened where it is a single value; [0, 1] where there are none."""
+def value_range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
+    """The drawable values' range, widened where it is a single value; [0, 1] where there are none."""
     values = np.concatenate([np.ravel(array) for array in arrays]) if arrays else np.zeros(0)
-    values = values[np.isfinite(values)]
+    values = values[is_drawable(values)]
     if not values.size:
         return 0.0, 1.0
     low, high = float(values.min()), float(values.max())
@@ -141,10 +144,17 @@ def _range(arrays: Sequence[np.ndarray]) -> tuple[float, float]:
     return (low, high) if high - low > 1e-9 * max(abs(low), abs(high), 1e-30) else (low - spread, high + spread)
 
 
-def _place(value: float, low: float, high: float, start: float, end: float) -> float:
+def is_drawable(values: np.ndarray) -> np.ndarray:
+    """Whether a value has a place on an axis: it is finite, and differences between such values are too."""
+    with np.errstate(invalid="ignore"):
+        drawable: np.ndarray = np.abs(values) < LARGEST
+        return drawable
+
+
+def place(value: float, low: float, high: float, start: float, end: float) -> float:
     return round(start + (float(value) - low) / (high - low) * (end - start), 1)
 
 
-def _finite_runs(values: np.ndarray) -> list[slice]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], np.isfinite(values), [False]]).astype(np.int8)))
+def finite_runs(values: np.ndarray) -> list[slice]:
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_drawable(values), [False]]).astype(np.int8)))
     return [slice(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]

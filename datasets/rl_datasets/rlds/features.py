@@ -173,6 +173,13 @@ def is_metadata(feature: Any) -> bool:
     return isinstance(feature, tfds.features.Tensor) and feature.shape == () and not feature._optional
 
 
+def column_type(feature: Any) -> type:
+    """Returns what a metadata feature is read as: str, int or float."""
+    if isinstance(feature, tfds.features.Text):
+        return str
+    return float if np.dtype(feature.np_dtype).kind == "f" else int
+
+
 def _nested_features(nest: Tree) -> Any:
     if isinstance(nest, ArraySpec):
         return _array_feature(nest)

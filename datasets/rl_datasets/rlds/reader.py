@@ -92,6 +92,16 @@ class RldsReader:
         """The names of the arrays of a step, such as "observation/camera"."""
         return tuple(sorted(self._steps))  # as TFDS keeps them, their order differs between processes
 
+    @property
+    def columns(self) -> dict[str, type]:
+        """The metadata of an episode by name, each str, int or float."""
+        return {key: codec.column_type(feature) for key, feature in sorted(self._columns.items())}
+
+    @property
+    def dataset_name(self) -> str:
+        """The name that the description gives the data set."""
+        return str(self._info.name)
+
     def is_array(self, key: str) -> bool:
         """Whether an array of a step is numeric and of a fixed shape, so that `arrays` can read it."""
         try:

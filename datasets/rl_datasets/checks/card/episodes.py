@@ -1,0 +1,151 @@
+"""Sample episodes as plots over time: reward, action and every array of the observation; images as frames."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from rl_datasets.checks.card.samples import Sample
+from rl_datasets.page.charts import Line, line_chart
+from rl_datasets.page.html import count, number
+from rl_datasets.page.pictures import diverging, heat, picture
+from rl_datasets.page.plots import raster_chart
+from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
+
+POINTS = 300  # along the axis of time; of longer episodes each shows the range of several steps
+LINES = 4  # columns drawn as lines; more are rows of a raster
+ROWS = 64  # columns of a raster; of more, the first
+CATEGORIES = 16  # values of a category that have a row each
+FRAMES = 8
+SIDE = 96  # pixels of a frame's longer side; larger ones are thinned
+HEIGHT = 150
+READING = (
+    f"Up to {LINES} columns are lines. More are rows of colour: a column is white at its mean over all data, orange down to three standard "
+    "deviations below it, blue up to three above. Discrete actions are marks in the row of their value."
+)
+KINDS = ("one", "two", "three", "four")
+
+
+def sample_html(samples: Sequence[Sample], spec: EnvSpec, arrays: Mapping[str, Any]) -> str:
+    """One article a sample. `arrays` is the summary's: rasters show how far a column is from its mean over all of the data."""
+    articles = "\n".join(_article(sample, spec, arrays) for sample in samples)
+    return f'<p class="quiet">{escape(READING)}</p>{articles}'
+
+
+def envelope(values: np.ndarray, points: int = POINTS) -> tuple[np.ndarray, np.ndarray]:
+    """Returns (steps, values) to draw a line through: all, or the least and the greatest of each of `points` runs of steps. values: [T]."""
+    if len(values) <= 2 * points:
+        return np.arange(len(values), dtype=np.float64), values.astype(np.float64)
+    starts = np.arange(points) * len(values) // points
+    low, high = (function.reduceat(values.astype(np.float64), starts) for function in (np.fmin, np.fmax))
+    return np.repeat(starts, 2).astype(np.float64), np.stack([low, high], 1).ravel()
+
+
+def thinned(rows: np.ndarray, points: int = POINTS) -> np.ndarray:
+    """Returns [T, D] as the means of at most so many runs of steps."""
+    if len(rows) <= points:
+        return rows.astype(np.float64)
+    starts = np.arange(points) * len(rows) // points
+    sums = np.add.reduceat(rows.astype(np.float64), starts, axis=0)
+    return sums / np.diff([*starts, len(rows)])[:, None]
+
+
+def frames_of(array: np.ndarray) -> np.ndarray | None:
+    """Returns the steps of an array as pictures, uint8 [T, height, width, channels]; None where it holds none.
+
+    Pictures are bytes of two or three axes. Of a stack of frames, which has other than 1 or 3 channels, the last is shown.
+    """
+    if array.dtype != np.uint8 or array.ndim not in (3, 4) or min(array.shape[1:3]) < 4:
+        return None
+    frames = array[..., None] if array.ndim == 3 else array
+    if frames.shape[3] not in (1, 3):
+        frames = frames[..., -1:]
+    every = -(-max(frames.shape[1:3]) // SIDE)
+    return frames[:, ::every, ::every]
+
+
+def _article(sample: Sample, spec: EnvSpec, arrays: Mapping[str, Any]) -> str:
+    episode = sample.episode
+    policy = str(episode.metadata.get("policy", "")) or "unknown policy"
+    end = "terminal" if episode.is_terminal else "truncated"
+    facts = [f"return {number(episode.episode_return)}", count(episode.length, "transition"), end, policy]
+    title = ", ".join(sample.reasons).capitalize()
+    body = "".join([*_reward(episode.reward[:-1]), *_action(episode.action[:-1], spec.action, arrays)])
+    observed = "".join(part for name, leaf in named_leaves(episode.observation, "observation") for part in _leaf(name, leaf, arrays))
+    chips = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
+    return (
+        f'<article class="sample"><h3>{escape(title)} <code>{escape(episode.episode_id)}</code></h3>'
+        f'<ul class="chips">{chips}</ul><div class="grid">{body}{observed}</div></article>'
+    )
+
+
+def _reward(reward: np.ndarray) -> Iterator[str]:
+    yield _lines("reward", reward.reshape(-1, 1))
+
+
+def _action(action: np.ndarray, spec: ArraySpec, arrays: Mapping[str, Any]) -> Iterator[str]:
+    if spec.num_values is not None and spec.num_values <= CATEGORIES and action.ndim == 1:
+        first = int(np.ravel(spec.minimum)[0])
+        values = np.arange(first, first + spec.num_values)
+        shares = thinned(action[:, None] == values)
+        yield _raster("action", heat(shares.T, 0.0, 1.0), [str(value) for value in values], len(action), "Where each value is taken")
+    else:
+        yield from _leaf("action", action, arrays)
+
+
+def _leaf(name: str, array: np.ndarray, arrays: Mapping[str, Any]) -> Iterator[str]:
+    frames = frames_of(array)
+    if frames is not None:
+        yield _frames(name, frames)
+        return
+    rows = array.reshape(len(array), -1)
+    if not rows.size:
+        return
+    if rows.shape[1] <= LINES:
+        yield _lines(name, rows)
+        return
+    rows = thinned(rows[:, :ROWS])
+    mean, std = _scale(rows, arrays.get(name, {}).get("columns", ()))
+    with np.errstate(invalid="ignore"):
+        pixels = diverging(np.clip((rows - mean) / (3 * std), -1, 1).T)
+    labels = [f"[{index}]" for index in range(rows.shape[1])]
+    yield _raster(name, pixels, labels, len(array), "Distance from the mean over all data")
+
+
+def _scale(rows: np.ndarray, columns: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the mean and deviation of each column over all data, or over these rows where the summary does not tell columns apart."""
+    if len(columns) >= rows.shape[1] and all(column["mean"] is not None and column["std"] is not None for column in columns):
+        mean, std = (np.array([column[key] for column in columns[: rows.shape[1]]]) for key in ("mean", "std"))
+    else:
+        finite = np.where(np.isfinite(rows), rows, 0.0)
+        mean, std = finite.mean(axis=0), finite.std(axis=0)
+    return mean, np.where(std > 0, std, 1.0)
+
+
+def _lines(name: str, rows: np.ndarray) -> str:
+    """rows: [T, up to LINES]."""
+    lines, keys = [], []
+    for index, column in enumerate(rows.T):
+        label = f"[{index}]" if rows.shape[1] > 1 else name
+        lines.append(Line(*envelope(column), KINDS[index], label))
+        keys.append(f'<span><span class="key {KINDS[index]}"></span>{escape(label)}</span>')
+    legend = f' <span class="quiet keys">{"".join(keys)}</span>' if len(keys) > 1 else ""
+    finite = rows[np.isfinite(rows)]
+    spread = f", from {finite.min():.4g} to {finite.max():.4g}" if finite.size else ", without a number"
+    chart = line_chart(lines, f"{name} over {count(len(rows), 'step')}{spread}.", "step", HEIGHT)
+    return f"<figure><figcaption>{escape(name)}{legend}</figcaption>{chart}</figure>"
+
+
+def _raster(name: str, pixels: np.ndarray, rows: Sequence[str], steps: int, words: str) -> str:
+    chart = raster_chart(pixels, rows, steps, f"{name} over {count(steps, 'step')}. {words}.")
+    return f"<figure><figcaption>{escape(name)}</figcaption>{chart}</figure>"
+
+
+def _frames(name: str, frames: np.ndarray) -> str:
+    chosen = np.unique(np.linspace(0, len(frames) - 1, min(FRAMES, len(frames))).round().astype(int)).tolist()
+    shown = "".join(
+        f'<div class="frame">{picture(frames[step], f"{name} at step {step}")}<span class="quiet">step {step:,}</span></div>'
+        for step in chosen
+    )
+    return f'<figure class="wide"><figcaption>{escape(name)}</figcaption><div class="frames">{shown}</div></figure>'
