@@ -1,7 +1,6 @@
 """What holds for every test: JAX refuses to broadcast ranks silently, uses the CPU, and compiles quickly.
 
-Most of the time of learners' tests went into optimising programs that run for milliseconds. What is about bits takes `as_shipped`;
-benchmarks, and processes that tests start, compile as ever.
+What is about bits takes `as_shipped`; benchmarks compile as ever, and so do processes that tests start, unless they say otherwise.
 """
 
 import os
@@ -15,8 +14,7 @@ os.environ.setdefault("MUJOCO_GL", "disabled")
 
 import jax
 
-QUICK = {"xla_backend_optimization_level": 0, "xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-SHIPPED = {"xla_backend_optimization_level": 3, "xla_cpu_use_fusion_emitters": True, "xla_cpu_parallel_codegen_split_count": 32}
+from tests.compiling import QUICK, SHIPPED, flags
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_cpu_enable_async_dispatch", False)  # as in training, see trainer/program.py
@@ -26,8 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.markexpr == "benchmark":
         return
     with pytest.MonkeyPatch.context() as patch:  # read once, where JAX looks for its devices
-        flags = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK.items())
-        patch.setenv("XLA_FLAGS", f"{flags} {os.environ.get('XLA_FLAGS', '')}")
+        patch.setenv("XLA_FLAGS", f"{flags(QUICK)} {os.environ.get('XLA_FLAGS', '')}")
         jax.devices()
 
 

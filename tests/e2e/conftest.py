@@ -1,16 +1,34 @@
 """A copy of the project in a folder of its own, with a small params.yaml, in which whole pipelines run."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.compiling import QUICK, flags
+
 ROOT = Path(__file__).parents[2]
 SMALL = Path(__file__).with_name("small_params.yaml")
+IN_ONE_PROCESS = """
+import contextlib, io, json, pathlib, runpy, sys
+said, params = [], pathlib.Path("params.yaml")
+for text, stage, key in json.load(sys.stdin):
+    params.write_text(text)
+    sys.argv, code, error = [stage, key], 0, io.StringIO()
+    with contextlib.redirect_stderr(error):
+        try:
+            runpy.run_module(f"pipelines.{stage}", run_name="__main__")
+        except SystemExit as stop:
+            code = stop.code
+    said.append((code, error.getvalue()))
+print(json.dumps(said))
+"""
 
 
 @dataclass(frozen=True)
@@ -19,17 +37,22 @@ class Project:
 
     root: Path
 
-    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(self, *command: str, check: bool = True, stdin: str = "") -> subprocess.CompletedProcess[str]:
         """Runs a command with this Python's tools and the copy's code; fails the test with its output where it fails."""
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         source = os.pathsep.join([str(self.root), str(self.root / "datasets")])
-        environment = {**os.environ, "PATH": path, "PYTHONPATH": source, "COLUMNS": "200"}
-        result = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, check=False)
+        environment = {**os.environ, "PATH": path, "PYTHONPATH": source, "COLUMNS": "200", "XLA_FLAGS": flags(QUICK)}
+        result = subprocess.run(command, cwd=self.root, env=environment, input=stdin, capture_output=True, text=True, check=False)
         assert not check or result.returncode == 0, f"{command} exited {result.returncode}:\n{result.stdout}\n{result.stderr}"
         return result
 
     def stage(self, name: str, key: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return self.run("python", "-m", f"pipelines.{name}", key, check=check)
+
+    def stages(self, runs: Sequence[tuple[str, str, str]]) -> list[tuple[int, str]]:
+        """Exit code and standard error of each (text of params.yaml, stage, key), one after another in one process."""
+        said = self.run("python", "-c", IN_ONE_PROCESS, stdin=json.dumps(runs)).stdout.splitlines()[-1]
+        return [(code, error) for code, error in json.loads(said)]
 
     def commit(self) -> None:
         self.run("git", "add", "-A")
