@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rl_datasets.checks import population, structure, values
+from rl_datasets.checks import population, replay, structure, values
 from rl_datasets.checks.check import Check
 
 CATALOGUE: tuple[Check[Any], ...] = (
@@ -18,4 +18,5 @@ CATALOGUE: tuple[Check[Any], ...] = (
     values.OBSERVATION_BOUNDS,
     values.REWARD_RANGE,
     population.DUPLICATES,
+    replay.REPLAY,
 )

@@ -58,6 +58,13 @@ class NotApplicable(NamedTuple):
     why: str
 
 
+class Covered(NamedTuple):
+    """How many episodes a check has looked at, where that may be a part of them."""
+
+    episodes: int
+    of: int
+
+
 class Running:
     """One check on one data set. Memory is bounded: what it keeps does not grow with the number of steps."""
 
@@ -75,7 +82,7 @@ class Running:
     def block(self, block: Block) -> Iterator[Fault]:  # noqa: ARG002
         yield from ()
 
-    def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
+    def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable | Covered]:  # noqa: ARG002
         """Looks at the table of all episodes, misfits included, one row each in the order of the data, with the columns of EpisodeRow."""
         yield from ()
 

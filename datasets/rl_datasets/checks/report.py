@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from rl_datasets.checks.check import Severity
+from rl_datasets.checks.check import Covered, Severity
 from rl_datasets.checks.findings import Finding
 
 Verdict = Literal["pass", "warn", "fail"]
@@ -31,6 +31,7 @@ class CheckResult:
     findings: tuple[Finding, ...]
     fatal: int = 0  # of the faults: those that fail, which of severity "quarantine" are those that name no episode
     not_applicable: str = ""  # why
+    covered: Covered | None = None  # of checks that look at a part of the episodes: how many
 
     @property
     def verdict(self) -> Severity | Literal["pass", "not applicable"]:
@@ -83,4 +84,5 @@ class Report:
 
 def _outcome(result: CheckResult) -> dict[str, Any]:
     reason = {"not_applicable": result.not_applicable} if result.not_applicable else {}
-    return {"severity": result.severity, "verdict": result.verdict, "faults": result.faults, **reason}
+    covered = {"covered": result.covered._asdict()} if result.covered else {}
+    return {"severity": result.severity, "verdict": result.verdict, "faults": result.faults, **reason, **covered}

@@ -7,7 +7,7 @@ import pandas as pd
 
 from rl_datasets.checks.block import Block, Misfit, blocks
 from rl_datasets.checks.catalogue import CATALOGUE
-from rl_datasets.checks.check import EpisodeRow, Fault, NotApplicable, Running
+from rl_datasets.checks.check import Covered, EpisodeRow, Fault, NotApplicable, Running
 from rl_datasets.checks.consequences import LIMIT, REMEDY, Quarantine
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.findings import Finding
@@ -60,6 +60,7 @@ class _Tally:
         self._counts = {check.name: [0, 0] for check in CATALOGUE}  # all, and those that fail
         self._kept: dict[str, list[Fault]] = {check.name: [] for check in CATALOGUE}
         self._reasons = {name: made.why for name, made in self._made.items() if isinstance(made, NotApplicable)}
+        self._covered: dict[str, Covered] = {}
         self.quarantine = Quarantine()
 
     def see(self, item: Block | Misfit | Damage | pd.DataFrame) -> None:
@@ -70,6 +71,8 @@ class _Tally:
             for fault in _look(check, item):
                 if isinstance(fault, NotApplicable):
                     self._reasons[name] = fault.why
+                elif isinstance(fault, Covered):
+                    self._covered[name] = fault
                 else:
                     self._add(name, fault)
 
@@ -98,10 +101,11 @@ class _Tally:
             own = "fail" if severity == "quarantine" and fault.episode is None else severity
             episode_id = "" if fault.episode is None else str(table["episode_id"].iloc[fault.episode])
             findings.append(Finding(check, own, episode_id, fault.step, fault.found, fault.expected, remedy, fault.evidence))
-        return CheckResult(severity, faults, tuple(findings), fatal, self._reasons.get(check, "") if self._is_on(check) else "")
+        reason = self._reasons.get(check, "") if self._is_on(check) else ""
+        return CheckResult(severity, faults, tuple(findings), fatal, reason, self._covered.get(check))
 
 
-def _look(check: Running, item: Block | Misfit | Damage | pd.DataFrame) -> Iterator[Fault | NotApplicable]:
+def _look(check: Running, item: Block | Misfit | Damage | pd.DataFrame) -> Iterator[Fault | NotApplicable | Covered]:
     match item:
         case Block():
             return check.block(item)
