@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rl_datasets.builder import RAW_SPLIT
+from pydantic import Field
+
+from rl_datasets.builder import RAW_SPLIT, BuilderBase, BuilderOptions, Context
 from rl_datasets.errors import HindcastError
 from rl_datasets.links import read_links
 from rl_datasets.manifest import FILE_NAME, Input, Manifest, read_manifest
@@ -33,6 +35,24 @@ class Parent:
         from rl_datasets.rlds import read_episodes
 
         yield from read_episodes(self.folder, RAW_SPLIT)
+
+
+class ParentOptions(BuilderOptions):
+    parent: str | None = Field(None, min_length=1)  # a folder such as artifacts/raw/<name>; the entry's source where nothing is said
+
+
+class PartBuilder(BuilderBase):
+    """A builder of some episodes of one other data set, `parent`: derive from it and write `episodes`."""
+
+    options: ParentOptions
+
+    def __init__(self, options: ParentOptions, context: Context) -> None:
+        super().__init__(options, context)
+        self.parent = find_parent(Path(options.parent) if options.parent is not None else context.source or Path())
+        self.inputs = [self.parent.input]
+
+    def spec(self) -> EnvSpec:
+        return self.parent.spec()
 
 
 def find_parent(path: Path) -> Parent:

@@ -6,16 +6,14 @@ from typing import Any
 
 from pydantic import Field
 
-from rl_datasets.builder import BuilderBase, BuilderOptions, Context
-from rl_datasets.derived import find_parent
+from rl_datasets.derived import ParentOptions, PartBuilder
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import EnvSpec, Episode
+from rl_datasets.schema import Episode
 
 
-class Options(BuilderOptions):
-    """An episode is kept where it meets all conditions; bounds are inclusive. `parent` is the entry's source where nothing is said."""
+class Options(ParentOptions):
+    """An episode is kept where it meets all conditions; bounds are inclusive."""
 
-    parent: str | None = Field(None, min_length=1)
     minimum_return: float | None = None
     maximum_return: float | None = None
     minimum_length: int | None = Field(None, gt=0)  # transitions
@@ -25,16 +23,8 @@ class Options(BuilderOptions):
     metadata: Mapping[str, tuple[str | int | float, ...]] = Field(default_factory=dict)  # by name, the values that are kept
 
 
-class Builder(BuilderBase):
+class Builder(PartBuilder):
     options: Options
-
-    def __init__(self, options: Options, context: Context) -> None:
-        super().__init__(options, context)
-        self.parent = find_parent(Path(options.parent) if options.parent is not None else context.source or Path())
-        self.inputs = [self.parent.input]
-
-    def spec(self) -> EnvSpec:
-        return self.parent.spec()
 
     def episodes(self, seed: int) -> Iterator[Episode]:
         """Raises HindcastError where nothing is left, or a metadata name is none."""

@@ -11,16 +11,15 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from rl_datasets.builder import BuilderBase, BuilderOptions, Context
-from rl_datasets.derived import find_parent
+from rl_datasets.builder import Context
+from rl_datasets.derived import ParentOptions, PartBuilder
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import EnvSpec, Episode
+from rl_datasets.schema import Episode
 
 
-class Options(BuilderOptions):
-    """Either `episodes` or `fraction`. `parent` is the entry's source where nothing is said."""
+class Options(ParentOptions):
+    """Either `episodes` or `fraction`."""
 
-    parent: str | None = Field(None, min_length=1)
     episodes: int | None = Field(None, gt=0)
     fraction: float | None = Field(None, gt=0, le=1)
 
@@ -31,17 +30,12 @@ class Options(BuilderOptions):
         return self
 
 
-class Builder(BuilderBase):
+class Builder(PartBuilder):
     options: Options
 
     def __init__(self, options: Options, context: Context) -> None:
         super().__init__(options, context)
-        self.parent = find_parent(Path(options.parent) if options.parent is not None else context.source or Path())
-        self.inputs = [self.parent.input]
         self.expected_episodes = options.episodes
-
-    def spec(self) -> EnvSpec:
-        return self.parent.spec()
 
     def episodes(self, seed: int) -> Iterator[Episode]:
         """In the parent's order. Raises HindcastError where there are fewer than asked for, or none is drawn."""
