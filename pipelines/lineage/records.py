@@ -99,13 +99,16 @@ def record_paths(tree: Tree, stage: str = "") -> list[str]:
 
 
 def made_by(records: Iterable[Record], output: str, name: str, md5: str) -> Record | None:
-    """Returns the newest complete run that wrote `output` with a file `name` of this md5; None where no record says so."""
+    """Returns the newest complete run that wrote `output` with a file `name` of this md5; None where no record says so.
+
+    A run that DVC started comes before one by hand, which made no difference where both wrote the same.
+    """
     fitting = (
         record
         for record in records
         if record.outcome == "COMPLETE" and any(entry.path == output and entry.files.get(name) == md5 for entry in record.outputs)
     )
-    return max(fitting, key=lambda record: record.ended, default=None)
+    return max(fitting, key=lambda record: (record.launcher != Launcher.HAND, record.ended), default=None)
 
 
 def parse_record(path: str, content: bytes) -> Record:

@@ -2,6 +2,7 @@
 
 import hashlib
 from functools import cache
+from typing import NamedTuple
 
 from pipelines.lineage.audit.findings import Finding
 from pipelines.lineage.lockfile import LOCK
@@ -9,7 +10,16 @@ from pipelines.lineage.stages import PARAMS, PIPELINE
 from pipelines.lineage.tree import GitTree, git_or_none
 from rl_datasets.errors import HindcastError
 
+COMMIT = "commit %h (%cs, %an: %s)"
 ASKED = 20  # findings whose commit is looked up; a break that repeats has one cause
+
+
+class Changed(NamedTuple):
+    """A file that was edited ("M") or removed ("D"), and in which commit; "" where that is not committed."""
+
+    path: str
+    kind: str
+    commit: str
 
 
 class History:
@@ -48,6 +58,20 @@ class History:
             return {}
         return {file[len(folder) + 1 :]: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in contents.items()}
 
+    @cache  # noqa: B019
+    def changes(self, folder: str) -> list["Changed"]:
+        """Returns every time that a file below a folder was edited or removed: first what is not committed, then the newest commit's."""
+        found = []
+        if not self._revision:
+            status = git_or_none("diff", "--no-renames", "--name-status", "--relative", "-z", "HEAD", "--", folder) or b""
+            found += _changed(status.decode("utf-8", "surrogateescape"), "")
+        options = ("--no-renames", "--diff-filter=MD", "--name-status", "--relative", "-z", f"--format=%x01{COMMIT}")
+        log = git_or_none("log", *options, self._revision or "HEAD", "--", folder) or b""
+        for entry in log.decode("utf-8", "surrogateescape").split("\x01")[1:]:
+            commit, _, names = entry.partition("\0")
+            found += _changed(names.lstrip("\n\0"), commit)
+        return found
+
     def _file_of(self, subject: str) -> str | None:
         """The file in git that a subject is about; None for an output."""
         for file in (PARAMS, PIPELINE, LOCK):
@@ -57,7 +81,7 @@ class History:
 
     @cache  # noqa: B019  it lives as long as one audit
     def _last(self, path: str, *options: str) -> str:
-        found = git_or_none("log", "-1", "--format=commit %h (%cs, %an: %s)", *options, self._revision or "HEAD", "--", path)
+        found = git_or_none("log", "-1", f"--format={COMMIT}", *options, self._revision or "HEAD", "--", path)
         return (found or b"").decode("utf-8", "replace").strip()
 
     @cache  # noqa: B019
@@ -69,3 +93,9 @@ class History:
     def _is_kept(self, path: str) -> bool:
         """Whether git has the path, or had it in HEAD."""
         return bool(git_or_none("ls-tree", self._revision or "HEAD", "--", path))
+
+
+def _changed(names: str, commit: str) -> list[Changed]:
+    """Reads git's list of kinds and paths, each with a NUL behind."""
+    parts = [part for part in names.split("\0") if part]
+    return [Changed(path, kind, commit) for kind, path in zip(parts[::2], parts[1::2], strict=False) if kind in ("M", "D")]

@@ -1,10 +1,11 @@
 """Manifests: each against its own digest, its files, its stage, and the manifests of what it was made from."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pipelines.lineage.audit.findings import Finding, broken, compared, holds, shown
 from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.changes import flat
 from pipelines.lineage.graph import overlap
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.stages import Stage
@@ -38,7 +39,7 @@ def _origin(scene: Scene, stage: Stage, folder: str, manifest: Manifest) -> Iter
     where, mend = f"{folder}/{FILE_NAME}", f"it was swapped, copied or moved: {scene.mend(folder, stage.name)}"
     yield compared(stage.name, f"maker of {folder}", where, expected=stage.name, found=manifest.job, mend=mend)
     if stage.name.partition("@")[0] in VERSIONED:
-        version = next((value for key, value in _flat(stage.locked_parameters()).items() if key.endswith(".version")), None)
+        version = next((value for key, value in flat(stage.locked_parameters()).items() if key.endswith(".version")), None)
         if version is not None:
             name = folder.rpartition("/")[2]
             yield compared(stage.name, f"version of {folder}", where, expected=str(version), found=name, mend=mend)
@@ -46,32 +47,35 @@ def _origin(scene: Scene, stage: Stage, folder: str, manifest: Manifest) -> Iter
 
 def _parameters(stage: Stage, folder: str, manifest: Manifest) -> Iterator[Finding]:
     """That plain values which both dvc.lock and the manifest have are equal."""
-    kind, _, key = stage.name.partition("@")
-    made, where = _flat(manifest.parameters), f"{folder}/{FILE_NAME}"
-    differing = {}
-    for name, ran in _flat(stage.locked_parameters()).items():
-        place = _place(kind, key, name)
-        if place in made and _is_plain(ran) and _is_plain(made[place]) and made[place] != ran:
-            differing[place] = (ran, made[place])
+    made, where = flat(manifest.parameters), f"{folder}/{FILE_NAME}"
+    asked = {name: ran for name, ran in _asked(stage).items() if _is_plain(ran) and _is_plain(made.get(name))}
+    differing = [name for name, ran in asked.items() if made[name] != ran]
+    expected = ", ".join(f"{name} = {asked[name]!r}" for name in differing) + f" by {LOCK}"
+    found = ", ".join(f"{name} = {made[name]!r}" for name in differing)
     link, mend = f"parameters in {where}", f"run 'dvc repro --force {stage.name}', or restore {LOCK} with git"
-    if not differing:
+    if differing:
+        yield broken(stage.name, link, where, expected=expected, found=found, mend=mend, related=f"{LOCK}/{stage.name}/params")
+    else:
         yield holds(stage.name, link, where)
-        return
-    expected = ", ".join(f"{name} = {ran!r}" for name, (ran, _) in differing.items()) + f" by {LOCK}"
-    found = ", ".join(f"{name} = {value!r}" for name, (_, value) in differing.items())
-    yield broken(stage.name, link, where, expected=expected, found=found, mend=mend, related=f"{LOCK}/{stage.name}/params")
 
 
-def _place(kind: str, key: str, name: str) -> str:
-    """Where a manifest has what params.yaml has under `name`; a name that it does not have where there is no such place."""
-    head, _, rest = name.partition(".")
-    if head == "learners":
-        return f"learner.{rest.split('.', 2)[-1]}"
-    if head == "datasets" and kind != "collect":
-        return "version" if name.endswith(".version") else name
-    if head == "checks":
-        return name  # those of the data set or the defaults, which params.yaml alone can tell
-    return rest if head == "split" else rest.removeprefix(f"{key}.")
+def _asked(stage: Stage) -> dict[str, Any]:
+    """The parameters of the run in dvc.lock, by the names that a manifest has for them; those with other names there are left out."""
+    kind, _, key = stage.name.partition("@")
+    asked: dict[str, Any] = {}
+    for name, value in sorted(flat(stage.locked_parameters()).items()):
+        head, _, rest = name.partition(".")
+        if head == "learners":
+            asked[f"learner.{rest.split('.', 2)[-1]}"] = value
+        elif head == "split":
+            own = rest.removeprefix(f"datasets.{key}.")
+            if own != rest or own not in asked:
+                asked[own] = value
+        elif head == "datasets" and kind != "collect":
+            asked["version"] = value
+        elif head != "checks":  # of which params.yaml alone tells what is merged over what
+            asked[rest.removeprefix(f"{key}.")] = value
+    return asked
 
 
 def _files(scene: Scene, stage: Stage, folder: str, manifest: Manifest) -> Iterator[Finding]:
@@ -119,11 +123,3 @@ def _input(scene: Scene, stage: Stage, where: str, entry: Input) -> Iterator[Fin
 
 def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
-
-
-def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """{"dataset": {"name": "x"}} becomes {"dataset.name": "x"}; a list stays one value."""
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
-    return flat

@@ -6,12 +6,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pipelines.lineage.audit.bytes import check_bytes
+from pipelines.lineage.audit.cache import check_cache, unreferenced
 from pipelines.lineage.audit.contents import Contents, Workspace
+from pipelines.lineage.audit.datasets import check_datasets
+from pipelines.lineage.audit.evaluations import check_evaluation, check_report
 from pipelines.lineage.audit.findings import Attribution, Finding, Verdict, broken, note, unknown
+from pipelines.lineage.audit.gate import check_gate
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.audit.lock import check_asked, check_run
 from pipelines.lineage.audit.manifests import check_manifests
+from pipelines.lineage.audit.models import check_models
 from pipelines.lineage.audit.revision import Revision
+from pipelines.lineage.audit.runs import check_records
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
@@ -22,8 +28,18 @@ from rl_datasets.errors import HindcastError
 Check = Callable[[Scene, Stage], Iterator[Finding]]
 Advance = Callable[[str], None]
 
-CHECKS: tuple[Check, ...] = (check_run, check_asked, check_bytes, check_manifests)
-DEEP_CHECKS: tuple[Check, ...] = ()
+CHECKS: tuple[Check, ...] = (
+    check_run,
+    check_asked,
+    check_bytes,
+    check_manifests,
+    check_gate,
+    check_models,
+    check_evaluation,
+    check_report,
+    check_records,
+)
+DEEP_CHECKS: tuple[Check, ...] = (check_datasets, check_cache)
 
 
 def audit_project(target: str = "", revision: str = "", advance: Advance = lambda _: None, *, deep: bool = False) -> list[Finding]:
@@ -88,6 +104,8 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
             mend = f"remove its lines from {LOCK} and its outputs, or restore its entry in params.yaml"
             found = f"a run of '{ghost}', which dvc.yaml and params.yaml no longer ask for: nothing tells whether it still holds"
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
+    if scene.deep:
+        yield from unreferenced(scene)
     oldest = scene.contents.oldest if isinstance(scene.contents, Workspace) else None
     if oldest is not None:
         found = (

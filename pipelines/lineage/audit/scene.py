@@ -1,20 +1,23 @@
 """What every check of the audit is given: the project, its contents, and what git and the records say of it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipelines import paths
-from pipelines.lineage.audit.contents import Contents
+from pipelines.lineage.audit.contents import Contents, Workspace
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.graph import Graph
-from pipelines.lineage.hashing import folder_md5
+from pipelines.lineage.hashing import digests_of_all, folder_md5
 from pipelines.lineage.lockfile import LOCK, parse_lock
-from pipelines.lineage.records import Launcher, Record, read_records
+from pipelines.lineage.records import Launcher, Record, parse_record, record_paths
 from pipelines.lineage.stages import Project, Stage
-from pipelines.lineage.store import Store
+from pipelines.lineage.store import FOLDER, Store
 from pipelines.lineage.tracked import tracked
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME, Manifest, manifest_of
@@ -34,6 +37,8 @@ class Scene:
     history: History
     deep: bool = False
     _json: dict[str, Any] = field(default_factory=dict)
+    _made: dict[str, Any] = field(default_factory=dict)
+    _records: dict[str, Record | HindcastError] = field(default_factory=dict)
 
     @cached_property
     def store(self) -> Store:
@@ -74,6 +79,41 @@ class Scene:
                 return str(values["digest"])
         return None
 
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """Returns what `make` returned when it was first asked for under this name, or raises the HindcastError that it raised."""
+        if name not in self._made:
+            try:
+                self._made[name] = make()
+            except HindcastError as error:
+                self._made[name] = error
+        if isinstance(self._made[name], HindcastError):
+            raise self._made[name]
+        return self._made[name]
+
+    @contextmanager
+    def directory(self, folder: str) -> Iterator[Path | None]:
+        """Yields a folder on disk with the files of an output's folder; None where not all of them are here."""
+        if isinstance(self.contents, Workspace):
+            yield Path(folder)
+            return
+        places = {file[len(folder) + 1 :]: self.contents.place(file) for file in self.contents.files(folder)}
+        with TemporaryDirectory() as made:
+            for name, place in places.items():
+                if place is not None:
+                    link = Path(made, name)
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(place.absolute())
+            yield Path(made) if None not in places.values() else None
+
+    @cached_property
+    def cached(self) -> dict[str, bool]:
+        """The hash in the name of each object in DVC's cache, with whether its content has it."""
+        files = sorted(path for path in (self.store.cache / "files" / "md5").glob("??/*") if path.is_file() and "." not in path.stem)
+        names = [path.parent.name + path.name for path in files]
+        digests = digests_of_all((path, False) for path in files)
+        pairs = zip(names, digests, strict=True)
+        return {name: digest is not None and digest.md5 == name.removesuffix(FOLDER) for name, digest in pairs}
+
     def linked(self, stage: Stage) -> set[str]:
         """Returns the folders of the data sets that links among a stage's inputs name, as those of a combined data set do."""
         files = (file for path in stage.dependencies if path.startswith(LINKS) for file in self.contents.files(path))
@@ -112,7 +152,47 @@ class Scene:
 
     def records(self, stage: str) -> list[Record]:
         """Returns the records of a stage that can be read, oldest first."""
-        return [record for record in read_records(self.project.tree, stage) if isinstance(record, Record)]
+        return [record for path in self.record_paths(stage) if isinstance(record := self.record(path), Record)]
+
+    def record_paths(self, stage: str) -> list[str]:
+        return self.all_records.get(stage, [])
+
+    @cached_property
+    def all_records(self) -> dict[str, list[str]]:
+        """The paths of all records by the stage in whose folder they lie, oldest first."""
+        found: dict[str, list[str]] = {}
+        for path in record_paths(self.project.tree):
+            found.setdefault(path.split("/")[-2], []).append(path)
+        return found
+
+    def record(self, path: str) -> Record | HindcastError:
+        """Returns a record, or the error that says why it is none."""
+        if path not in self._records:
+            try:
+                self._records[path] = parse_record(path, self.project.tree.read(path) or b"")
+            except HindcastError as error:
+                self._records[path] = error
+        return self._records[path]
+
+    @cached_property
+    def record_edits(self) -> dict[str, list[tuple[str, str]]]:
+        """By stage, the records that are not as they were first committed, and since when."""
+        edits: dict[str, list[tuple[str, str]]] = {}
+        present = {path for paths_ in self.all_records.values() for path in paths_}
+        for change in self.history.changes(paths.RECORDS.as_posix()):
+            if change.path in present if change.kind == "M" else not change.commit:
+                how = f"{'edited' if change.kind == 'M' else 'removed'} {f'in {change.commit}' if change.commit else 'and not committed'}"
+                edits.setdefault(change.path.split("/")[-2], []).append((change.path, how))
+        return edits
+
+    @cached_property
+    def record_removals(self) -> dict[str, list[tuple[str, str]]]:
+        """By stage, the records that a commit removed, and that commit."""
+        removals: dict[str, list[tuple[str, str]]] = {}
+        for change in self.history.changes(paths.RECORDS.as_posix()):
+            if change.kind == "D" and change.commit:
+                removals.setdefault(change.path.split("/")[-2], []).append((change.path, change.commit))
+        return removals
 
     @cached_property
     def _lock_before(self) -> dict[str, Any]:

@@ -1,0 +1,204 @@
+"""Data sets, read whole: digests of content, counts, statistics, and what is in which split, computed again from the episodes.
+
+Only a deep audit comes here: whatever manifests, dvc.lock and records say of the data, and however well they agree, is put to the test.
+"""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pipelines import paths
+from pipelines.lineage.audit.findings import Finding, broken, compared, holds, unknown
+from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.changes import flat
+from pipelines.lineage.stages import Stage
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import FILE_NAME, SHARD, Manifest
+
+DESCRIPTION, STATISTICS, EPISODES, TRAIN, QUARANTINE = "dataset_info.json", "stats.json", "episodes.csv", "train", "quarantine"
+TOLERANCE = 1e-9  # relative; sums of other blocks may differ in the last digits
+NAMED = 3
+
+
+@dataclass
+class Read:
+    """What the shards of one data set hold."""
+
+    digest: str = ""
+    episodes: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> digest
+    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> hash of what happened
+    rows: dict[str, tuple[int, float]] = field(default_factory=dict)  # id -> length, return
+    transitions: dict[str, int] = field(default_factory=dict)  # by split
+    statistics: dict[str, Any] | None = None  # of train
+
+    @property
+    def all_episodes(self) -> dict[str, str]:
+        return {name: digest for episodes in self.episodes.values() for name, digest in episodes.items()}
+
+
+def check_datasets(scene: Scene, stage: Stage) -> Iterator[Finding]:
+    if stage.locked is None:
+        return
+    for folder in scene.manifests(stage):
+        if f"{folder}/{DESCRIPTION}" not in scene.contents.files(folder):
+            continue
+        link, mend = f"content of {folder}", scene.mend(folder, stage.name)
+        try:
+            manifest = scene.manifest(folder)
+            read = scene.once(folder, partial(_read, scene, folder))
+        except HindcastError as error:
+            yield broken(stage.name, link, folder, found=str(error), mend=mend)
+            continue
+        if read is None:
+            yield unknown(stage.name, link, folder, found="not all of its files are here", mend="'dvc pull' brings them", is_missing=True)
+        elif manifest is not None:
+            yield from _content(stage, folder, manifest, read, mend)
+            yield from _statistics(scene, stage, folder, read, mend)
+            if STATISTICS in manifest.files:
+                yield from _splits(scene, stage, folder, manifest, read, mend)
+
+
+def _content(stage: Stage, folder: str, manifest: Manifest, read: Read, mend: str) -> Iterator[Finding]:
+    where = f"{folder}/{FILE_NAME}"
+    link = f"content of {folder}"
+    yield compared(stage.name, link, folder, expected=f"digest {manifest.digest[:16]}", found=f"digest {read.digest[:16]}", mend=mend)
+    counted = {f"{split}_episodes": len(episodes) for split, episodes in read.episodes.items()}
+    counted |= {f"{split}_transitions": count for split, count in read.transitions.items()}
+    if len(read.episodes) == 1:
+        counted = {name.partition("_")[2]: count for name, count in counted.items()}
+    expected = {name: manifest.counts.get(name) for name in counted}
+    yield compared(stage.name, f"counts in {where}", where, expected=expected, found=counted, mend=mend, related=folder)
+
+
+def _statistics(scene: Scene, stage: Stage, folder: str, read: Read, mend: str) -> Iterator[Finding]:
+    where = f"{folder}/{STATISTICS}"
+    stated = scene.json(where)
+    if stated is None or read.statistics is None:
+        return
+    expected, found = flat(read.statistics), flat(stated)
+    differing = sorted(name for name in {*expected, *found} if not _is_close(found.get(name), expected.get(name)))
+    link = f"statistics {where}"
+    if differing:
+        wanted, is_so = (f"{differing[0]} = {values.get(differing[0])}" for values in (expected, found))
+        yield broken(stage.name, link, where, expected=f"{wanted}, from the episodes of train", found=is_so, mend=mend)
+    else:
+        yield holds(stage.name, link, where)
+
+
+def _splits(scene: Scene, stage: Stage, folder: str, manifest: Manifest, read: Read, mend: str) -> Iterator[Finding]:
+    """That no episode is in two splits, that the table says where each is, and that all together are the raw data's."""
+    ids = Counter(name for episodes in read.episodes.values() for name in episodes)
+    where_is: dict[str, set[str]] = {}
+    for split, contents in read.contents.items():
+        for content in contents.values():
+            where_is.setdefault(content, set()).add(split)
+    twice = sorted(name for name, count in ids.items() if count > 1)
+    leaking = [content for content, splits in where_is.items() if len(splits) > 1]
+    leaking_ids = sorted(name for contents in read.contents.values() for name, content in contents.items() if content in set(leaking))
+    link = f"splits of {folder} share no episode"
+    if twice or leaking_ids:
+        found = f"in two splits: {_listed(twice or leaking_ids)}"
+        yield broken(stage.name, link, folder, expected="each episode and each content in one split", found=found, mend=mend)
+    else:
+        yield holds(stage.name, link, folder)
+    table = _table(scene, folder)
+    yield from _rows(stage, folder, table, read, mend)
+    raws = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.RAW.as_posix()}/")]
+    raw = scene.once(raws[0], partial(_read, scene, raws[0])) if raws else None
+    if raw is not None:
+        aside = {name for name, row in table.items() if row.get("split") == QUARANTINE}
+        wanted = {name: digest for name, digest in raw.all_episodes.items() if name not in aside}
+        differing = sorted(name for name in {*wanted, *ids} if wanted.get(name) != read.all_episodes.get(name))
+        link = f"episodes of {folder} are those of {raws[0]}"
+        if differing:
+            found = f"others, or other content, of {_listed(differing)}"
+            yield broken(stage.name, link, folder, expected="the same episodes", found=found, mend=mend, related=raws[0])
+        else:
+            yield holds(stage.name, link, folder)
+
+
+def _rows(stage: Stage, folder: str, table: Mapping[str, Mapping[str, str]], read: Read, mend: str) -> Iterator[Finding]:
+    """That episodes.csv says of each episode its split, length, return and content."""
+    where, wrong = f"{folder}/{EPISODES}", []
+    for split, episodes in read.episodes.items():
+        for name in episodes:
+            row, (length, episode_return) = table.get(name, {}), read.rows[name]
+            same = row.get("split") == split and row.get("length") == str(length) and _number(row.get("episode_return")) == episode_return
+            if not same or row.get("content", read.contents[split][name]) != read.contents[split][name]:
+                wrong.append(name)
+    known = read.all_episodes
+    wrong += [name for name, row in table.items() if name not in known and row.get("split") != QUARANTINE]
+    link = f"table {where}"
+    if wrong:
+        found = f"other rows, or none, for {_listed(wrong)}"
+        yield broken(stage.name, link, where, expected="a row for each episode with what its shards hold", found=found, mend=mend)
+    else:
+        yield holds(stage.name, link, where)
+
+
+def _table(scene: Scene, folder: str) -> dict[str, dict[str, str]]:
+    content = scene.contents.read(f"{folder}/{EPISODES}")
+    rows = csv.DictReader(io.StringIO((content or b"").decode("utf-8", "replace")))
+    return {row.get("episode_id", ""): row for row in rows}
+
+
+def _read(scene: Scene, folder: str) -> Read | None:
+    """Reads every episode. None where not all files are here. Raises HindcastError where they are damaged."""
+    with scene.directory(folder) as path:
+        return None if path is None else _read_directory(path)
+
+
+def _read_directory(path: Path) -> Read:
+    from rl_datasets.digest import DatasetDigest, combined_digest, content_key  # with TensorFlow, two seconds
+    from rl_datasets.rlds import RldsReader
+    from rl_datasets.stats import RunningStatistics
+
+    reader, read, digests = RldsReader(path), Read(), {}
+    described = set()
+    for split in reader.splits:
+        shards = reader.shards(split)
+        described |= {shard.path.name for shard in shards}
+        digest, running, transitions = DatasetDigest(), RunningStatistics(reader.spec), 0
+        contents = read.contents[split] = {}
+        for episode in reader.episodes_of(shards):
+            digest.add(episode)
+            contents[episode.episode_id] = content_key(episode)
+            read.rows[episode.episode_id] = episode.length, episode.episode_return
+            transitions += episode.length
+            if split == TRAIN:
+                running.add(episode)
+        read.episodes[split], read.transitions[split] = digest.episodes, transitions
+        digests[split] = digest.hexdigest()
+        if split == TRAIN and (result := running.result()) is not None:
+            read.statistics = result.to_json()
+    strangers = sorted(file.name for file in path.iterdir() if SHARD in file.name and file.name not in described)
+    if strangers:
+        raise HindcastError(f"{path.name} has files of episodes that {DESCRIPTION} does not name: {_listed(strangers)}")
+    read.digest = combined_digest(digests)
+    return read
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(f"'{name}'" for name in names[:NAMED]) + more
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _is_close(found: Any, expected: Any) -> bool:
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) and all(map(_is_close, found, expected))
+    if isinstance(expected, float) and isinstance(found, int | float):
+        return math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(found == expected)

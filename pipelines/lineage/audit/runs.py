@@ -1,0 +1,159 @@
+"""Records of stage executions: each against itself and git, and together against dvc.lock and the manifests.
+
+A record is written once. What is here must be what was written, and of what dvc.lock knows a run, a record must say the same.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pipelines import paths
+from pipelines.lineage.audit.findings import Finding, broken, compared, holds, note, shown, unknown
+from pipelines.lineage.audit.scene import COMPLETE, Scene
+from pipelines.lineage.lockfile import LOCK
+from pipelines.lineage.records import Launcher, Record
+from pipelines.lineage.stages import Stage
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import FILE_NAME
+
+
+def check_records(scene: Scene, stage: Stage) -> Iterator[Finding]:
+    records: list[Record] = []
+    for path in scene.record_paths(stage.name):
+        record = scene.record(path)
+        if isinstance(record, HindcastError):
+            yield broken(stage.name, f"record {path}", path, found=str(record), mend=f"restore it with 'git checkout {path}'")
+        else:
+            records.append(record)
+    yield from _alone(stage, records)
+    yield from _in_git(scene, stage)
+    if stage.locked is not None:
+        yield from _of_the_run(scene, stage, records)
+        yield from _contradictions(stage, records)
+
+
+def _alone(stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
+    """That each is as it was written, at the place that it belongs, and of a run of its own."""
+    for record in records:
+        mend = f"it was edited, copied or moved: restore it with 'git checkout {record.path}', or remove it where git has none"
+        expected = f"the digest that it states, and a place by its stage, start and run ({record.stage}, {record.started})"
+        link = f"record {record.path}"
+        if not record.is_intact or record.stage != stage.name:
+            yield broken(stage.name, link, record.path, expected=expected, found="another content or place", mend=mend)
+        elif record.started > record.ended:
+            yield broken(stage.name, link, record.path, expected=f"an end after {record.started}", found=record.ended, mend=mend)
+        else:
+            yield holds(stage.name, link, record.path)
+
+
+def _in_git(scene: Scene, stage: Stage) -> Iterator[Finding]:
+    """That no record which was committed has been changed or removed since."""
+    for path, how in scene.record_edits.get(stage.name, ()):
+        mend = f"restore it: 'git log --full-history -- {path}' shows the commits, 'git checkout COMMIT -- {path}' brings it back"
+        yield broken(stage.name, f"record {path} in git", path, expected="as it was first committed", found=how, mend=mend)
+
+
+def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
+    """That a complete run is on record which wrote just the outputs that are here, from what dvc.lock says."""
+    link = f"record of the run in {LOCK}"
+    outputs = _outputs(scene, stage)
+    complete = [record for record in records if record.outcome == COMPLETE]
+    if not outputs:
+        return  # what is not here says nothing, nor does an output that no record names
+    matching = [record for record in complete if not _differing(_wrote(record), outputs)]
+    if matching:
+        yield from _agrees(scene, stage, link, matching[-1])
+    elif not complete and (removed := scene.record_removals.get(stage.name)):
+        path, when = removed[0]
+        mend = f"bring it back: 'git log --full-history -- {path}' shows the commits"
+        yield broken(stage.name, link, path, expected="it kept", found=f"removed in {when}", mend=mend)
+    elif not complete:
+        mend = f"'dvc repro --force {stage.name}' runs it again and records it; 'git log -- {paths.RECORDS}' shows what records there were"
+        yield unknown(stage.name, link, (), found="no record of a complete run", mend=mend)
+    else:
+        last = complete[-1]
+        differing = _differing(_wrote(last), outputs)
+        expected = f"{differing[0]} with md5 {shown(_wrote(last).get(differing[0], 'of no output'))}, as {last.path} says"
+        found = f"md5 {shown(outputs[differing[0]])}"
+        mend = f"the outputs are of no run on record: {scene.mend(differing[0], stage.name)}"
+        yield broken(stage.name, link, tuple(differing), expected=expected, found=found, mend=mend)
+
+
+def _agrees(scene: Scene, stage: Stage, link: str, record: Record) -> Iterator[Finding]:
+    """That the record of these outputs names the code, parameters and inputs that dvc.lock names; and how it was run."""
+    locked = stage.locked_hashes("deps")
+    code = {path: md5 for path, md5 in record.code.items() if md5 and path in locked}
+    differing = {path: md5 for path, md5 in code.items() if locked[path] != md5}
+    mend = f"{LOCK} was edited, or 'dvc commit' took another state for the run's: run 'dvc repro --force {stage.name}'"
+    where = f"{LOCK}/{stage.name}/deps"
+    expected = {path: shown(md5) for path, md5 in differing.items()}
+    found = {path: shown(locked[path]) for path in differing}
+    yield compared(stage.name, f"code by {LOCK} and {record.path}", where, expected=expected, found=found, mend=mend)
+    ran, where = stage.locked_parameters(), f"{LOCK}/{stage.name}/params"
+    if record.parameters:
+        keys = sorted(key for key in {*ran, *record.parameters} if ran.get(key) != record.parameters.get(key))
+        then, now = ({key: values.get(key) for key in keys} for values in (record.parameters, ran))
+        yield compared(stage.name, f"parameters by {LOCK} and {record.path}", where, expected=then, found=now, mend=mend)
+    for entry in record.inputs:
+        yield from _input(scene, stage, record, entry.path, entry.digest)
+    yield from _circumstances(stage, link, record)
+
+
+def _input(scene: Scene, stage: Stage, record: Record, path: str, digest: str) -> Iterator[Finding]:
+    """That an input with a manifest has the content that the run read."""
+    now = scene.digest_of(path) if digest else None
+    if now is not None:
+        link, mend = f"content of {path} as {record.path} names it", f"run 'dvc repro {stage.name}'"
+        yield compared(stage.name, link, record.path, expected=digest, found=now, mend=mend, related=path)
+
+
+def _circumstances(stage: Stage, link: str, record: Record) -> Iterator[Finding]:
+    """What one should know of a run that holds: not from a commit, by hand, from inputs that no clone has."""
+    yield holds(stage.name, link, record.path)
+    if record.untracked:
+        found = f"{record.path}: it read {', '.join(record.untracked[:3])}, which neither git nor DVC keeps"
+        yield note(stage.name, link, record.path, found=found, mend=f"'dvc add {record.untracked[0]}' keeps it")
+    if record.launcher == Launcher.HAND:
+        yield note(stage.name, link, record.path, found=f"{record.path}: it was run by hand, and 'dvc commit' took it into {LOCK}")
+    elif record.launcher == Launcher.EXPERIMENT:
+        yield note(stage.name, link, record.path, found=f"{record.path}: it was run as the experiment '{record.experiment}'")
+
+
+def _contradictions(stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
+    """That no two complete runs of the same code, parameters, inputs and packages wrote different outputs."""
+    seen: dict[str, Record] = {}
+    for record in records:
+        if record.outcome != COMPLETE:
+            continue
+        before = seen.setdefault(repr(_causes(record)), record)
+        first, second = _wrote(before), _wrote(record)
+        differing = sorted(path for path in first if path in second and first[path] != second[path])
+        if differing:
+            found = f"{record.path} has another {differing[0]} than {before.path}, of equal code, parameters, inputs and packages"
+            mend = f"one of the two is forged, or the stage is not a function of its inputs: 'dvc repro --force {stage.name}' tells which"
+            yield broken(stage.name, "records that agree", (record.path, before.path), found=found, mend=mend)
+
+
+def _causes(record: Record) -> list[object]:
+    """All that determines what a run writes."""
+    inputs = sorted((entry.path, entry.digest, entry.md5) for entry in record.inputs)
+    mappings = (record.code, record.parameters, record.packages, record.machine)
+    return [record.commit, record.difference, inputs, *(sorted(map(repr, mapping.items())) for mapping in mappings)]
+
+
+def _differing(wrote: Mapping[str, str], outputs: Mapping[str, str]) -> list[str]:
+    """The outputs that a run did not write so; a large one, whose hash a record leaves out, counts as the same."""
+    return sorted(path for path, md5 in outputs.items() if wrote.get(path) not in (md5, ""))
+
+
+def _wrote(record: Record) -> dict[str, str]:
+    """Path -> md5 of what a record says that was written: manifests, and the files of a folder without one."""
+    return {f"{entry.path}/{name}": md5 for entry in record.outputs for name, md5 in entry.files.items()}
+
+
+def _outputs(scene: Scene, stage: Stage) -> dict[str, str]:
+    """The same of what is here."""
+    files = [file for output in stage.outputs for file in scene.contents.files(output)]
+    manifests = [file for file in files if file.endswith(f"/{FILE_NAME}")]
+    if not manifests and any(not scene.contents.files(output) for output in stage.outputs):
+        return {}
+    found = {file: scene.contents.hashed(file) for file in manifests or files}
+    return {file: hashed.md5 for file, hashed in found.items() if hashed is not None}
