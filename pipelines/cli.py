@@ -25,15 +25,20 @@ def results() -> None:
 
 
 @app.command()
-def lineage(target: Target, down: Annotated[bool, typer.Option(help="what depends on it, instead of what it depends on")] = False) -> None:
-    """Show which bytes, code and parameters made a target, or with --down what was made from it."""
-    from pipelines.lineage.graph import Graph
-    from pipelines.lineage.render import lineage_tree
-    from pipelines.lineage.stages import read_project
-    from pipelines.lineage.tree import WorkingTree
+def lineage(
+    target: Annotated[
+        str, typer.Argument(help="a data set, split, experiment, seed's model (EXPERIMENT/seed_3), metric (EXPERIMENT:iqm) or path; or all")
+    ] = "",
+    rev: Annotated[str, typer.Option(help="in a revision of git instead of on disk", metavar="REV")] = "",
+    down: Annotated[bool, typer.Option("--down", help="what was made from it, instead of what it was made from")] = False,
+    style: Annotated[str, typer.Option("--format", help="text, json, html, openlineage or prov")] = "text",
+    out: Annotated[Path | None, typer.Option(help="a file to write; a page without it: artifacts/report/lineage.html")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="every detail in the text")] = False,
+) -> None:
+    """Show which bytes, code, parameters, environment and people's decisions made a target, or with --down what was made from it."""
+    from pipelines.commands.lineage import form_of, run
 
-    graph = Graph(read_project(WorkingTree()).stages)
-    console.print(lineage_tree(graph, graph.find_one(target, down), down), soft_wrap=True)
+    run(target, rev, down, form_of(style), out, verbose, console)
 
 
 @app.command()
@@ -109,6 +114,19 @@ def release(
     from pipelines.commands.release import run
 
     run(name, version, console)
+
+
+@app.command()
+def drift(
+    first: Annotated[str, typer.Argument(metavar="A", help="a data set, or the path of an RLDS directory")],
+    second: Annotated[str, typer.Argument(metavar="[B]", help="another; without it, A is compared with its earlier version")] = "",
+    revision: Annotated[str, typer.Option("--rev", help="take A as this revision has it: a commit, branch or tag")] = "",
+    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+) -> None:
+    """Show how two data sets differ, column by column, the most changed first. Exit code 0: they do not; 1: they do; 2: cannot tell."""
+    from pipelines.commands.drift import run
+
+    raise typer.Exit(run(first, second, revision, json, console))
 
 
 @app.command()

@@ -16,14 +16,13 @@ from typing import Any
 from pipelines import paths
 from pipelines.lineage.hashing import Hasher
 from pipelines.lineage.records import Content, Keeper, Launcher
-from pipelines.lineage.stages import read_stage
+from pipelines.lineage.stages import is_code, read_stage
 from pipelines.lineage.tracked import tracked
 from pipelines.lineage.tree import WorkingTree, git_or_none
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME, read_manifest
 
 LARGEST_HASHED = 64 << 20  # bytes of an input or output that are hashed for the record; DVC hashes all
-_CODE = ("pipelines/", "trainer/", "datasets/")
 _LEFT_OUT = ("__pycache__", ".partial")  # as .dvcignore has it
 
 
@@ -82,7 +81,7 @@ def code_state() -> dict[str, Any]:
 
 def code(dependencies: Iterable[str]) -> dict[str, Any]:
     """Returns the md5 of each file and folder of code that a stage depends on, and those files of them that git does not keep."""
-    given = sorted(path for path in dependencies if _is_code(path))
+    given = sorted(path for path in dependencies if is_code(path))
     hash_of = Hasher()
     return {"files": {path: hash_of(path) or "" for path in given}, "untracked": _untracked(given)}
 
@@ -92,7 +91,7 @@ def inputs(dependencies: Iterable[str]) -> list[Content]:
 
     Of a folder of the user's, each file that neither git nor DVC keeps is an input too.
     """
-    deps = sorted(path for path in dependencies if not _is_code(path))
+    deps = sorted(path for path in dependencies if not is_code(path))
     given = [path for path in deps if not _is_artifact(path)]
     found = {entry.path: entry for path in deps if _is_artifact(path) for entry in _artifacts(Path(path))}
     untracked = _untracked(given)
@@ -123,10 +122,6 @@ def hash_small(path: Path) -> str:
         return (Hasher()(path.as_posix()) or "") if size <= LARGEST_HASHED else ""
     except OSError:
         return ""
-
-
-def _is_code(path: str) -> bool:
-    return f"{path}/".startswith(_CODE) or path.endswith(".py")
 
 
 def _is_artifact(path: str) -> bool:

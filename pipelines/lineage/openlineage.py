@@ -31,23 +31,28 @@ def event(
     kind: str,
     time: str,
     run_id: str,
-    job: str,
+    name: str,
     run_facets: Mapping[str, Any],
     inputs: Sequence[Any] = (),
     outputs: Sequence[Any] = (),
 ) -> dict[str, Any]:
-    """Returns a RunEvent: `kind` is START, COMPLETE, FAIL or ABORT, `time` ISO 8601, `run_id` a UUID, `job` "train@cartpole_iql"."""
-    job_type = {"processingType": "BATCH", "integration": "HINDCAST", "jobType": job.partition("@")[0].upper()}
+    """Returns a RunEvent: `kind` is START, COMPLETE, FAIL or ABORT, `time` ISO 8601, `run_id` a UUID, `name` the job's."""
     return {
         "eventType": kind,
         "eventTime": time,
         "producer": producer(),
         "schemaURL": EVENT_SCHEMA,
         "run": {"runId": run_id, "facets": facets("RunFacet", run_facets)},
-        "job": {"namespace": NAMESPACE, "name": job, "facets": facets("JobFacet", {"jobType": job_type})},
+        "job": job(name),
         "inputs": list(inputs),
         "outputs": list(outputs),
     }
+
+
+def job(name: str) -> dict[str, Any]:
+    """Returns a job such as "train@cartpole_iql"."""
+    job_type = {"processingType": "BATCH", "integration": "HINDCAST", "jobType": name.partition("@")[0].upper()}
+    return {"namespace": NAMESPACE, "name": name, "facets": facets("JobFacet", {"jobType": job_type})}
 
 
 def dataset(name: str, values: Mapping[str, Any], output: Mapping[str, Any] | None = None) -> dict[str, Any]:

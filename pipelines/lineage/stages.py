@@ -15,6 +15,7 @@ from rl_datasets.errors import HindcastError
 
 PIPELINE = "dvc.yaml"
 PARAMS = "params.yaml"
+_CODE = ("pipelines/", "trainer/", "datasets/")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,11 @@ def read_project(tree: Tree) -> Project:
     locked = read_lock(tree)
     stages = {name: _stage(name, entry, locked.get(name)) for name, entry in asked.items()}
     return Project(tree, values, stages, tuple(name for name in locked if name not in stages))
+
+
+def is_code(path: str) -> bool:
+    """Whether a dependency is code, of the project or of the user."""
+    return f"{path}/".startswith(_CODE) or path.endswith(".py")
 
 
 def read_stage(tree: Tree, name: str) -> tuple[Stage, dict[str, Any]] | None:

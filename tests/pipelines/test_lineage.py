@@ -90,4 +90,5 @@ def test_targets_and_trees(project):
     assert "datasets.one = 1" in result.output
     assert "training train" in CliRunner().invoke(app, ["lineage", "one", "--down"]).output
 
-    assert "holds outputs of 2 stages" in str(CliRunner().invoke(app, ["lineage", "artifacts/raw"]).exception)
+    several = CliRunner().invoke(app, ["lineage", "artifacts/raw"]).output
+    assert ("data set one" in several, "data set two" in several) == (True, True)
