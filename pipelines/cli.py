@@ -130,6 +130,19 @@ def drift(
 
 
 @app.command()
+def drift(
+    first: Annotated[str, typer.Argument(metavar="A", help="a data set, or the path of an RLDS directory")],
+    second: Annotated[str, typer.Argument(metavar="[B]", help="another; without it, A is compared with its earlier version")] = "",
+    revision: Annotated[str, typer.Option("--rev", help="take A as this revision has it: a commit, branch or tag")] = "",
+    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+) -> None:
+    """Show how two data sets differ, column by column, the most changed first. Exit code 0: they do not; 1: they do; 2: cannot tell."""
+    from pipelines.commands.drift import run
+
+    raise typer.Exit(run(first, second, revision, json, console))
+
+
+@app.command()
 def inspect(
     path: Annotated[Path, typer.Argument(help="a file or folder of logged data")],
     roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="say what a column is; repeat for more")] = None,
