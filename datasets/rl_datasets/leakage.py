@@ -1,7 +1,7 @@
 """Episodes that are in two places: in two splits of a data set, or in two data sets, equal or nearly the same.
 
-`episodes.csv` and `sketches.npy` of a divided data set tell without reading its episodes again; of any other RLDS directory they are
-read once.
+`episodes.csv` and `sketches.npy` of a divided data set tell without reading its episodes again; `contents.contents_of` makes the same of
+any RLDS directory.
 """
 
 import csv
@@ -13,9 +13,8 @@ import numpy as np
 
 from rl_datasets.digest import content_key
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds import RldsReader
 from rl_datasets.schema import Episode
-from rl_datasets.similarity import KEPT, Sketcher, near_pairs
+from rl_datasets.similarity import EMPTY, KEPT, near_pairs
 
 EPISODES, SKETCHES = "episodes.csv", "sketches.npy"
 
@@ -47,6 +46,11 @@ class Leak(NamedTuple):
     first: EpisodeEntry
     second: EpisodeEntry
     equal: bool
+
+    @property
+    def crosses(self) -> bool:
+        """Whether the two are in different splits."""
+        return self.first.split != self.second.split and not (self.first.reason or self.second.reason)
 
     def __str__(self) -> str:
         likeness = "the same as" if self.equal else "nearly the same as"
@@ -86,17 +90,24 @@ def shared(a: Contents, b: Contents) -> Shared | None:
         for place, entry in enumerate(a.entries)
         if entry.content in there
     }
-    equal, size = len(found), len(a.entries)
-    for first, second in near_pairs(np.concatenate([a.sketches, b.sketches])).tolist():
-        if first < size <= second and a.entries[first].content not in there:
-            found.setdefault(first, []).append(Leak(a.entries[first], b.entries[second - size], equal=False))
+    equal = len(found)
+    for first, second in _near_across(a.sketches, b.sketches):
+        if a.entries[first].content not in there:
+            found.setdefault(first, []).append(Leak(a.entries[first], b.entries[second], equal=False))
     if not found:
         return None
-    across = sum(
-        any(leak.first.split != leak.second.split for leak in leaks if not (leak.first.reason or leak.second.reason))
-        for leaks in found.values()
-    )
+    across = sum(any(leak.crosses for leak in found[place]) for place in found)
     return Shared(equal, len(found) - equal, across, found[min(found)][0])
+
+
+def _near_across(a: np.ndarray, b: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yields (row of a, row of b) of sketches that are near. Only rows with a hash that is in both are looked at."""
+    common = np.setdiff1d(np.intersect1d(a, b), [EMPTY])
+    rows = [np.flatnonzero(np.isin(sketches, common).any(axis=1)) for sketches in (a, b)]
+    size = len(rows[0])
+    for first, second in near_pairs(np.concatenate([a[rows[0]], b[rows[1]]])).tolist():
+        if first < size <= second:
+            yield int(rows[0][first]), int(rows[1][second - size])
 
 
 def episode_entry(episode: Episode, split: str = "") -> EpisodeEntry:
@@ -104,17 +115,6 @@ def episode_entry(episode: Episode, split: str = "") -> EpisodeEntry:
     known = episode.metadata
     ending = (episode.is_terminal, str(known.get("policy", "")), int(known.get("seed", -1)))
     return EpisodeEntry(episode.episode_id, split, episode.length, episode.episode_return, *ending, content_key(episode), "")
-
-
-def contents_of(path: Path) -> Contents:
-    """Reads all splits of an RLDS directory, anybody's."""
-    reader = RldsReader(path)
-    entries, sketcher = [], Sketcher(reader.spec)
-    for split in reader.splits:
-        for episode in reader.episodes_of(reader.shards(split)):
-            entries.append(episode_entry(episode, split))
-            sketcher.add(episode)
-    return Contents(entries, sketcher.result())
 
 
 def write_contents(folder: Path, contents: Contents) -> None:

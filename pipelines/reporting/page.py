@@ -26,8 +26,11 @@ FOOTER = (
 )
 
 
-def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[ExperimentResult]) -> str:
-    """Returns the whole page. `datasets` holds every data set that an experiment names; the order of both is kept."""
+def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[ExperimentResult], shared: Sequence[str] = ()) -> str:
+    """Returns the whole page. `datasets` holds every data set that an experiment names; the order of both is kept.
+
+    `shared` says which data sets share episodes.
+    """
     by_dataset = {name: [e for e in experiments if e.params.dataset == name] for name in datasets}
     title = f"{count(len(experiments), 'experiment')} on {count(len(datasets), 'data set')}"
     header = f"""<p class="overline">Hindcast report</p>
@@ -36,7 +39,7 @@ def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[Exp
 No policy, step or seed was chosen by what it scored.</p>
 {navigation(SECTIONS)}"""
     results = (_results(datasets, by_dataset), _returns(datasets, by_dataset), _curves(experiments))
-    main = (*results, _data(datasets), _definitions(), _origins(experiments))
+    main = (*results, _data(datasets, shared), _definitions(), _origins(experiments))
     return document(f"Hindcast report: {title}", header, "\n".join(main), FOOTER)
 
 
@@ -155,12 +158,13 @@ def _curve_figure(name: str, curves: pd.DataFrame, metric: str) -> str:
     return figure(title, chart)
 
 
-def _data(datasets: Mapping[str, DatasetResult]) -> str:
+def _data(datasets: Mapping[str, DatasetResult], shared: Sequence[str]) -> str:
     columns = ("Data set", "Version", "Quality gate", "Data card", "Episodes", "In training", "Return, mean", "Lowest", "Highest", "Digest")
     left = {"Version", "Data set", "Quality gate", "Data card"}
     rows = "".join(_data_row(dataset) for dataset in datasets.values())
     body = table("Data sets", heads(columns, left), f"<tbody>{rows}</tbody>")
-    return section("data", "Data sets", f'{body}<p class="quiet">Returns are those of the split \u201c{BEHAVIOUR_SPLIT}\u201d.</p>')
+    notes = [f"Returns are those of the split \u201c{BEHAVIOUR_SPLIT}\u201d.", *shared]
+    return section("data", "Data sets", body + paragraphs(notes))
 
 
 def _data_row(dataset: DatasetResult) -> str:

@@ -5,6 +5,7 @@ Each reader checks that an artifact is whole and was made with the parameters th
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipelines.inputs import read_input
 from pipelines.params import ExperimentParams, Params
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
+from rl_datasets.leakage import SKETCHES, Shared, read_contents, shared
 from rl_datasets.manifest import Input
 
 BEHAVIOUR_SPLIT = "train"  # what the policies learnt from, and so what they are compared with
@@ -88,12 +90,31 @@ def read_datasets(params: Params) -> dict[str, DatasetResult]:
 def read_dataset(name: str, params: Params) -> DatasetResult:
     version = params.datasets[name].version
     folder, checks = paths.SPLITS / name / version, paths.CHECKS / name
-    digest = read_input(folder, f"split@{name}", params, "episodes.csv", "stats.json").digest
+    digest = read_input(folder, f"split@{name}", params, "episodes.csv", "stats.json", SKETCHES).digest
     read_input(checks, f"check@{name}", params, "report.json")
     episodes = read_table(folder / "episodes.csv", EPISODE_COLUMNS)
     if not (episodes["split"] == BEHAVIOUR_SPLIT).any():
         raise HindcastError(f"{folder / 'episodes.csv'} has no episode of the split '{BEHAVIOUR_SPLIT}'. Run 'dvc repro split@{name}'.")
     return DatasetResult(name, version, read_json(checks / "report.json", "verdict", "checks"), episodes, digest)
+
+
+def read_shared(params: Params) -> list[str]:
+    """Returns a sentence for each two data sets of params.yaml that share episodes, of those that have been divided."""
+    folders = {name: paths.SPLITS / name / entry.version for name, entry in params.datasets.items()}
+    contents = {name: read_contents(folder) for name, folder in folders.items() if (folder / SKETCHES).is_file()}
+    pairs = ((a, b, shared(contents[a], contents[b])) for a, b in combinations(contents, 2))
+    return [_shared_sentence(a, b, found, len(contents[a].entries)) for a, b, found in pairs if found]
+
+
+def _shared_sentence(a: str, b: str, found: Shared, of: int) -> str:
+    both = " and ".join(f"{count:,} {how}" for count, how in ((found.equal, "equal"), (found.near, "nearly the same")) if count)
+    across = (
+        f"{found.across:,} of them are in another split there, so that one data set's training holds what the other is measured on"
+        if found.across
+        else "each is in the same split of both"
+    )
+    example = found.example.first.episode_id
+    return f"{found.equal + found.near:,} of the {of:,} episodes of '{a}' are in '{b}' too ({both}), such as '{example}'; {across}."
 
 
 def read_experiments(params: Params) -> list[ExperimentResult]:

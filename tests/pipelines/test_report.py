@@ -1,6 +1,7 @@
 """The report on hand-made artifacts of two data sets and three experiments; numbers in it are known by heart."""
 
 import dataclasses
+import html
 import io
 import json
 import re
@@ -21,6 +22,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_json
 from rl_datasets.manifest import Input, Manifest, read_manifest, write_manifest
 from rl_datasets.page.html import number
+from rl_datasets.similarity import EMPTY, KEPT
 
 KEYS = {
     "experiment", "dataset", "algorithm", "seeds", "episodes", "return_mean", "return_std", "iqm", "iqm_low", "iqm_high",
@@ -71,8 +73,11 @@ def write_dataset(name: str, version: str, verdict: str = "pass", faults: int = 
         "is_terminal": [True, False, True, True],
         "policy": "random",
         "seed": [0, 1, 2, 3],
+        "content": [f"{name} {index}" for index in range(4)],
+        "reason": "",
     }
     pd.DataFrame(episodes).to_csv(folder / "episodes.csv", index=False)
+    np.save(folder / "sketches.npy", np.full((4, KEPT), EMPTY))
     write_manifest(folder, Manifest(f"split@{name}", "ab12cd34ef56" + "0" * 52, parameters_of(f"split@{name}", params)))
     checks = {"finite": {"severity": "fail", "faults": 0}, "duplicates": {"severity": "warn", "faults": faults}}
     write_json(paths.CHECKS / name / "report.json", {"verdict": verdict, "checks": checks})
@@ -122,6 +127,15 @@ def params(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Params:
     for name in params.experiments:
         write_experiment(params, name)
     return params
+
+
+def edit_table(name: str, version: str, column: str, values: dict[int, str]) -> None:
+    path = paths.SPLITS / name / version / "episodes.csv"
+    table = pd.read_csv(path, keep_default_na=False)
+    for row, value in values.items():
+        table.loc[row, column] = value
+    table.to_csv(path, index=False)
+    acknowledge(path.parent)
 
 
 def page(params: Params) -> str:
@@ -337,3 +351,26 @@ def test_without_experiments_there_is_nothing_to_report(params: Params) -> None:
 )
 def test_number(value: float, text: str) -> None:
     assert number(value) == text
+
+
+def test_data_sets_that_share_episodes_are_named(params: Params, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first of pole is in arm's train too, the last is trained on there; one more is nearly the same."""
+    assert " too (" not in page(params)
+    edit_table("arm", "2.1.0", "content", {0: "pole 0", 1: "pole 3"})
+    for name, version, row in (("pole", "1.0.0", 1), ("arm", "2.1.0", 3)):
+        path = paths.SPLITS / name / version / "sketches.npy"
+        sketches = np.load(path)
+        sketches[row, :8] = np.arange(8, dtype=np.uint64)
+        np.save(path, sketches)
+        acknowledge(path.parent)
+    sentence = (
+        "3 of the 4 episodes of 'pole' are in 'arm' too (2 equal and 1 nearly the same), such as '00000000'; 2 of them are in another "
+        "split there, so that one data set's training holds what the other is measured on."
+    )
+    assert html.escape(sentence) in page(params)
+    assert sentence in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_data_set_that_only_repeats_another_is_named_without_alarm(params: Params) -> None:
+    edit_table("arm", "2.1.0", "content", {row: f"pole {row}" for row in range(4)})
+    assert "such as &#x27;00000000&#x27;; each is in the same split of both." in page(params)

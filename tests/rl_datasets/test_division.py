@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from rl_datasets.allocation import QUARANTINE
+from rl_datasets.contents import contents_of
 from rl_datasets.division import divide, read_quarantine
 from rl_datasets.errors import HindcastError
-from rl_datasets.leakage import Contents, Leak, Shared, contents_of, episode_entry, leaks, read_contents, shared
+from rl_datasets.leakage import Contents, Leak, Shared, episode_entry, leaks, read_contents, shared
 from rl_datasets.manifest import Manifest, read_manifest, write_manifest
 from rl_datasets.rlds import read_episodes, write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
