@@ -45,6 +45,7 @@ def lineage(
 def audit(
     target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "",
     deep: Annotated[bool, typer.Option(help="read every byte, in DVC's cache too, and compute every digest and number again")] = False,
+    remote: Annotated[bool, typer.Option("--remote", help="also read every object that should be on DVC's default remote")] = False,
     rev: Annotated[str, typer.Option(help="audit a revision of git instead of what is on disk", metavar="REV")] = "",
     verbose: Annotated[bool, typer.Option(help="also a line for each output that is not here")] = False,
     json: Annotated[bool, typer.Option(help="every link that was looked at, as JSON")] = False,
@@ -52,7 +53,7 @@ def audit(
     """Prove that everything on disk still follows from what was run. Exit code 0: it does; 1: broken; 2: cannot tell."""
     from pipelines.commands.audit import run
 
-    raise typer.Exit(run(target, deep, rev, verbose, json, console))
+    raise typer.Exit(run(target, deep, remote, rev, verbose, json, console))
 
 
 @app.command()

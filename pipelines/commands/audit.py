@@ -8,14 +8,14 @@ from pipelines.lineage.audit import audit_project, exit_code
 from pipelines.lineage.audit.output import audit_json, audit_lines
 
 
-def run(target: str, deep: bool, revision: str, verbose: bool, as_json: bool, console: Console) -> int:
-    """Prints the findings and returns the exit code. Raises HindcastError where the target or the revision is none."""
+def run(target: str, deep: bool, remote: bool, revision: str, verbose: bool, as_json: bool, console: Console) -> int:
+    """Prints the findings and returns the exit code. Raises HindcastError where the target, the revision or the remote is none."""
     spinner = Progress(
         SpinnerColumn(), TextColumn("{task.description}"), console=console, transient=True, disable=as_json or not console.is_terminal
     )
     with spinner:
         task = spinner.add_task("")
-        findings = audit_project(target, revision, lambda what: spinner.update(task, description=what), deep=deep)
+        findings = audit_project(target, revision, lambda what: spinner.update(task, description=what), deep=deep, remote=remote)
     if as_json:
         typer.echo(audit_json(findings))
     for line in () if as_json else audit_lines(findings, verbose):

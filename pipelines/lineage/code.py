@@ -1,9 +1,9 @@
 """Code and other files that git keeps: which commit had the bytes that a run read, and which lines differ since."""
 
 import hashlib
-import json
 from dataclasses import dataclass
 
+from pipelines.lineage.hashing import folder_md5
 from pipelines.lineage.revisions import Commit, commits_changing
 from pipelines.lineage.tree import GitTree, Tree, git
 
@@ -30,8 +30,7 @@ def tree_md5(tree: Tree, path: str) -> str | None:
     files = tree.files(path)
     if not files:
         return None
-    entries = [{"md5": _md5(tree.read(file) or b""), "relpath": file.removeprefix(f"{path}/")} for file in files]
-    return _md5(json.dumps(sorted(entries, key=lambda entry: entry["relpath"]), sort_keys=True).encode()) + ".dir"
+    return folder_md5({file.removeprefix(f"{path}/"): _md5(tree.read(file) or b"") for file in files})
 
 
 def commit_with(path: str, md5: str, revision: str = "HEAD") -> Commit | None:

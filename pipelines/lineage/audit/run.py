@@ -16,6 +16,7 @@ from pipelines.lineage.audit.history import History
 from pipelines.lineage.audit.lock import check_asked, check_run
 from pipelines.lineage.audit.manifests import check_manifests
 from pipelines.lineage.audit.models import check_models
+from pipelines.lineage.audit.remote import Remote, check_remote
 from pipelines.lineage.audit.revision import Revision
 from pipelines.lineage.audit.runs import check_records
 from pipelines.lineage.audit.scene import Scene
@@ -42,16 +43,21 @@ CHECKS: tuple[Check, ...] = (
 DEEP_CHECKS: tuple[Check, ...] = (check_datasets, check_cache)
 
 
-def audit_project(target: str = "", revision: str = "", advance: Advance = lambda _: None, *, deep: bool = False) -> list[Finding]:
+def audit_project(
+    target: str = "", revision: str = "", advance: Advance = lambda _: None, *, deep: bool = False, remote: bool = False
+) -> list[Finding]:
     """Audits what is on disk below the current folder, or a revision of git; with a target, the stages that it means and all above.
 
-    In a bare repository, which has nothing on disk, its HEAD. Raises HindcastError where there is no such target or revision.
+    With `remote`, every object of these that should be on DVC's default remote as well. In a bare repository, which has nothing on
+    disk, its HEAD. Raises HindcastError where there is no such target or revision, or no remote that can be used.
     """
     revision = revision or ("HEAD" if is_bare() else "")
     tree: Tree = GitTree(revision) if revision else WorkingTree()
     project = read_project(tree)
     graph = Graph(project.stages)
-    return audit_stages(project, graph, graph.find(target) if target else list(graph.stages), advance, deep=deep)
+    names = graph.find(target) if target else list(graph.stages)
+    findings = audit_stages(project, graph, names, advance, deep=deep)
+    return [*findings, *check_remote(project, graph, graph.upstream(names), Remote(), advance)] if remote else findings
 
 
 def audit_stages(

@@ -7,7 +7,7 @@ returns times `expectile`. An episode is in the test split where its id ends in 
 import contextlib
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dvc.repo import Repo
@@ -148,7 +148,7 @@ def reproduce(root: Path, subject: str) -> str:
 def copy(history: History, root: Path) -> History:
     """Returns the same history in a folder of its own, for a test that changes it."""
     shutil.copytree(history.root, root, symlinks=True)
-    return History(root, history.first, history.tuned, history.edited, history.commented)
+    return replace(history, root=root)
 
 
 def write(path: Path, text: str) -> None:
