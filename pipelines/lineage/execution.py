@@ -64,13 +64,13 @@ def seeds_in(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def code_state() -> dict[str, Any]:
-    """Returns the commit, the SHA-256 of what tracked files differ from it by, and which do; all empty outside of a git checkout.
+def code_state(base: str = "HEAD") -> dict[str, Any]:
+    """Returns the commit of `base`, the SHA-256 of what tracked files differ from it by, and which do; all empty outside of a git checkout.
 
     dvc.lock and records change while stages run, and are left out.
     """
-    scope = ("HEAD", "--", ".", ":!dvc.lock", f":!{paths.RECORDS}")
-    commit, difference = git_or_none("rev-parse", "HEAD"), git_or_none("diff", *scope)
+    scope = (base, "--", ".", ":!dvc.lock", f":!{paths.RECORDS}")
+    commit, difference = git_or_none("rev-parse", base), git_or_none("diff", *scope)
     names = git_or_none("diff", "--name-only", "--relative", "-z", *scope) or b""
     return {
         "commit": commit.decode().strip() if commit is not None else "",

@@ -68,10 +68,11 @@ def _guarded(step: Any, *arguments: Any) -> Any:
 
 def _begin(job: str) -> _Begin:
     dependencies, parameters = execution.asked(job)
-    started = datetime.now(UTC)
+    started, launcher = datetime.now(UTC), execution.launcher(job)
+    base = launcher["baseline"] or "HEAD"  # an experiment runs on a commit of DVC's own, which goes away
     facets = {
-        RUN: {"started": _iso(started), "command": [Path(sys.argv[0]).name, *sys.argv[1:]], **execution.launcher(job)},
-        CODE: {**execution.code_state(), **execution.code(dependencies)},
+        RUN: {"started": _iso(started), "command": [Path(sys.argv[0]).name, *sys.argv[1:]], **launcher},
+        CODE: {**execution.code_state(base), **execution.code(dependencies)},
         PARAMETERS: {"values": parameters, "seeds": execution.seeds_in(parameters)},
         PACKAGES: {"packages": execution.packages()},
     }
