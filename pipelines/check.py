@@ -17,18 +17,19 @@ from rl_datasets.checks.gate import run_gate
 from rl_datasets.checks.output import failure, write_report
 from rl_datasets.environments import make_env
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds import DESCRIPTION, read_spec
+from rl_datasets.rlds import DESCRIPTION, RldsReader
 
 
 def run(key: str, params: Params) -> Path:
     """Writes artifacts/checks/<key>/ whatever is found, then raises HindcastError where the verdict is "fail"."""
     raw, folder, checks = paths.RAW / key / params.dataset(key).version, paths.CHECKS / key, params.checks_of(key)
     manifest = read_input(raw, f"collect@{key}", params, *DESCRIPTION)
-    spec = read_spec(raw)
+    reader = RldsReader(raw)
+    spec = reader.spec
     expected = Expected.of(spec, manifest, partial(make_env, spec.env_id, spec.env_kwargs, spec.max_episode_steps))
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"check {key}", total=described_episodes(raw, [RAW_SPLIT]))
-        report, shown = run_gate(raw, [RAW_SPLIT], expected, checks, lambda count: progress.advance(task, count))
+        task = progress.add_task(f"check {key}", total=described_episodes(reader, [RAW_SPLIT]))
+        report, shown = run_gate(reader, [RAW_SPLIT], expected, checks, lambda count: progress.advance(task, count))
     write_report(folder, key, raw, expected, checks, report, shown)
     if report.verdict == "fail":
         raise HindcastError(failure(report, folder, key))

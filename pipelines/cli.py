@@ -131,16 +131,16 @@ def drift(
 
 
 @app.command()
-def drift(
-    first: Annotated[str, typer.Argument(metavar="A", help="a data set, or the path of an RLDS directory")],
-    second: Annotated[str, typer.Argument(metavar="[B]", help="another; without it, A is compared with its earlier version")] = "",
-    revision: Annotated[str, typer.Option("--rev", help="take A as this revision has it: a commit, branch or tag")] = "",
-    json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
+def check(
+    path: Annotated[Path, typer.Argument(help="the folder of an RLDS data set, ours or another program's")],
+    out: Annotated[Path | None, typer.Option(help="the folder for the data card; NAME-VERSION-check without it")] = None,
+    params: Annotated[Path | None, typer.Option(help="a file with a section 'checks' as params.yaml has it")] = None,
+    splits: Annotated[list[str] | None, typer.Option("--split", help="one split of the data; repeat for more, all without it")] = None,
 ) -> None:
-    """Show how two data sets differ, column by column, the most changed first. Exit code 0: they do not; 1: they do; 2: cannot tell."""
-    from pipelines.commands.drift import run
+    """Check any RLDS directory, and write its data card. Exit code 0: it passes, maybe with warnings; 1: it fails; 2: it cannot be read."""
+    from pipelines.commands.check import run
 
-    raise typer.Exit(run(first, second, revision, json, console))
+    raise typer.Exit(run(path, out, params, splits or [], console))
 
 
 @app.command()

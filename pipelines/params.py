@@ -206,6 +206,23 @@ def load_params(path: Path = paths.PARAMS) -> Params:
     return validated(Params, read_values(path), "")
 
 
+def checks_in(path: Path | None, dataset: str) -> CheckParams:
+    """Returns what the section `checks` of a file says for a data set, its entry over default; what the checks have where there is no file.
+
+    Raises HindcastError where the file has no such section, or it is wrong.
+    """
+    if path is None:
+        return CheckParams()
+    values = read_values(path).get("checks")
+    if not isinstance(values, dict):
+        raise HindcastError(f"{path} has no section 'checks'. It has the form of the one in params.yaml: checks: {{default: {{...}}}}.")
+    sections = {
+        key: validated(CheckParams, values[key] or {}, f"checks.{key}", path.as_posix()) for key in ("default", dataset) if key in values
+    }
+    default = sections.get("default", CheckParams())
+    return sections[dataset].merged_into(default) if dataset in sections and dataset != "default" else default
+
+
 def validate_all(params: Params) -> None:
     """Checks what `load_params` leaves to the modules: every data set's options and every experiment's preset."""
     for dataset, entry in params.datasets.items():

@@ -129,9 +129,11 @@ def _splits(splits: Sequence[str]) -> dict[str, Any]:
 
 
 def _episodes(reader: RldsReader, spec: EnvSpec) -> dict[str, Any]:
-    leaves = [*named_leaves(spec.observation, "observation"), ("action", spec.action)]
+    leaves = named_leaves(spec.observation, "observation") + ([("action", spec.action)] if reader.action_keys == ("action",) else [])
     stored = [key for key in ("reward", "discount", "is_first", "is_last", "is_terminal") if key in reader.step_keys]
     steps = [_array_field(name, leaf) for name, leaf in leaves]
+    parts = reader.action_keys if reader.action_keys != ("action",) else ()
+    steps += [_field(f"episodes/steps/{key}", key, f"steps/{key}", "A part of the action.", "sc:Float", repeated=True) for key in parts]
     steps += [_field(f"episodes/steps/{key}", key, f"steps/{key}", _STEP_WORDS[key], _STEP_TYPES[key]) for key in stored]
     kinds = {str: "sc:Text", int: "sc:Integer", float: "sc:Float"}
     columns = [_field(f"episodes/{key}", key, key, f"Of an episode: {key}.", kinds[kind]) for key, kind in reader.columns.items()]

@@ -1,36 +1,28 @@
 """`check_directory`: the quality gate on the episodes of any RLDS directory, ours or another's."""
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from rl_datasets.checks.check import Running
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.params import CheckParams
 from rl_datasets.checks.report import Report
 from rl_datasets.checks.run import run_checks
-from rl_datasets.recorded import Damage, Recorded
 from rl_datasets.rlds.reader import RldsReader
 from rl_datasets.rlds.recorded import read_recorded
 
 
 def check_directory(
-    path: Path,
+    reader: RldsReader,
     splits: Sequence[str],
     expected: Expected,
     params: CheckParams,
     advance: Callable[[int], None] = lambda _: None,
     watching: Sequence[Running] = (),
 ) -> Report:
-    """Checks the episodes of some splits together. Files that cannot be read are findings; only a description that cannot is an error."""
-
-    def items() -> Iterator[Recorded | Damage]:
-        for split in splits:
-            yield from read_recorded(path, split)
-
-    return run_checks(items(), expected, params, advance, watching)
+    """Checks the episodes of some splits together. Files that cannot be read are findings."""
+    return run_checks(read_recorded(reader, splits), expected, params, advance, watching)
 
 
-def described_episodes(path: Path, splits: Sequence[str]) -> int:
+def described_episodes(reader: RldsReader, splits: Sequence[str]) -> int:
     """Returns how many episodes some splits should hold by their description. Raises HindcastError where there is none."""
-    reader = RldsReader(path)
     return sum(shard.episodes for split in splits for shard in reader.described_shards(split))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 
 import pandas as pd
 
@@ -19,15 +18,15 @@ from rl_datasets.schema import Episode
 
 
 def run_gate(
-    path: Path, splits: Sequence[str], expected: Expected, params: CheckParams, advance: Callable[[int], None] = lambda _: None
+    reader: RldsReader, splits: Sequence[str], expected: Expected, params: CheckParams, advance: Callable[[int], None] = lambda _: None
 ) -> tuple[Report, Shown]:
-    """Checks the episodes of some splits together. Raises HindcastError where the description of the data cannot be read."""
+    """Checks the episodes of some splits together. Files that cannot be read are findings."""
     steps = SampledSteps(expected)
-    report = check_directory(path, splits, expected, params, advance, [steps])
-    return report, Shown(steps.result(), sample_episodes(path, splits, report.table))
+    report = check_directory(reader, splits, expected, params, advance, [steps])
+    return report, Shown(steps.result(), sample_episodes(reader, splits, report.table))
 
 
-def sample_episodes(path: Path, splits: Sequence[str], table: pd.DataFrame) -> tuple[Sample, ...]:
+def sample_episodes(reader: RldsReader, splits: Sequence[str], table: pd.DataFrame) -> tuple[Sample, ...]:
     """Returns the first, the best, the median and the worst episode by return. table: columns of EpisodeRow.
 
     Only their files are read. Where files are damaged, one that is not found in its place is left out.
@@ -35,7 +34,7 @@ def sample_episodes(path: Path, splits: Sequence[str], table: pd.DataFrame) -> t
     chosen = choose(table)
     samples = [
         Sample(chosen[number], episode)
-        for number, episode in _episodes(RldsReader(path), splits, list(chosen))
+        for number, episode in _episodes(reader, splits, list(chosen))
         if (episode.episode_id, episode.length) == tuple(table[["episode_id", "length"]].iloc[number])
     ]
     return tuple(sorted(samples, key=Sample.order))

@@ -31,7 +31,7 @@ def write_report(folder: Path, name: str, raw: Path, expected: Expected, params:
     with replacing(folder) as part:
         own = Manifest(
             job=f"check@{name}",
-            digest=write_outputs(part, folder, name, raw, expected, report, shown),
+            digest=write_outputs(part, folder, name, RldsReader(raw), expected, report, shown),
             parameters=params.model_dump(),
             inputs=(Input(name, raw.as_posix(), digest),),
             counts=counts | {f"{severity}_faults": report.faults(severity) for severity in SEVERITIES},
@@ -41,15 +41,15 @@ def write_report(folder: Path, name: str, raw: Path, expected: Expected, params:
         write_manifest(part, own)
 
 
-def write_outputs(part: Path, folder: Path, name: str, raw: Path, expected: Expected, report: Report, shown: Shown) -> str:
+def write_outputs(part: Path, folder: Path, name: str, reader: RldsReader, expected: Expected, report: Report, shown: Shown) -> str:
     """Writes all but the manifest into `part`, which will be `folder`, and returns the digest of the report."""
     manifest = expected.manifest
     about = About.model_validate((manifest.parameters.get("about") if manifest else None) or {})
-    content = {"dataset": name, "version": raw.name, "digest": manifest.digest if manifest else "", **report.to_json()}
+    content = {"dataset": name, "version": reader.path.name, "digest": manifest.digest if manifest else "", **report.to_json()}
     write_json(part / FILE_NAME, content)
     pd.DataFrame(report.quarantine, columns=list(Quarantined._fields)).astype({"step": "Int64"}).to_csv(part / QUARANTINE, index=False)
-    write_json(part / CROISSANT, croissant(RldsReader(raw), name, about, report.summary, os.path.relpath(raw, folder)))
-    write_card(part, name, raw.name, expected, about, report, shown, (FILE_NAME, QUARANTINE, CROISSANT))
+    write_json(part / CROISSANT, croissant(reader, name, about, report.summary, os.path.relpath(reader.path, folder)))
+    write_card(part, name, reader.path.name, expected, about, report, shown, (FILE_NAME, QUARANTINE, CROISSANT))
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 

@@ -4,6 +4,7 @@ Stored: floats as float lists, integers and booleans as int64 lists, uint8 array
 observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the data set's metadata restores it.
 """
 
+import math
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
@@ -79,18 +80,21 @@ def flat_features(features: Any, root: str = "") -> dict[str, Any]:
     return {path: leaf for key in features for path, leaf in flat_features(features[key], f"{root}/{key}" if root else key).items()}
 
 
-def derived_spec(features: Any, env_id: str) -> EnvSpec:
+def derived_spec(features: Any, env_id: str, left_out: list[str] | None = None) -> EnvSpec:
     """Returns the spec that the features of foreign RLDS data allow: shapes and dtypes as read, no bounds.
 
-    Raises HindcastError where the steps have no observation or action, or one that cannot be an array of a fixed shape.
+    Raises HindcastError where the steps have no observation or action, or one that cannot be an array of a fixed shape. With
+    `left_out`, to which their names are added, such arrays are left out, and an action that is a nest becomes one vector of its arrays.
     """
     for key in ("observation", "action"):
         if key not in features:
             raise HindcastError(f"The steps hold {sorted(features)}, but RLDS steps need '{key}'. Import the data with a builder instead.")
-    action = _derived_nest(features["action"], "action")
+    action = _derived_nest(features["action"], "action", left_out)
+    if left_out is not None and not isinstance(action, ArraySpec) and action:
+        action = ArraySpec((sum(math.prod(leaf.shape) for leaf in tree.flatten(action)),), "float32")
     if not isinstance(action, ArraySpec):
         raise HindcastError(f"action is a nest of {sorted(action)}, but one array is expected. Import the data with a builder.")
-    return EnvSpec(env_id, _derived_nest(features["observation"], "observation"), action)
+    return EnvSpec(env_id, _derived_nest(features["observation"], "observation", left_out), action)
 
 
 class StoredArray:
@@ -227,10 +231,18 @@ def _encode_word(value: str) -> Feature:
     return bytes_feature([value.encode()])
 
 
-def _derived_nest(features: Any, name: str) -> Tree:
+def _derived_nest(features: Any, name: str, left_out: list[str] | None) -> Tree:
+    """Without what cannot be an array where `left_out` takes its name; a lone one of these is then an empty nest."""
     if isinstance(features, tfds.features.FeaturesDict):
-        return {key: _derived_nest(features[key], f"{name}/{key}") for key in features}
-    return array_spec(features, name)
+        nests = {key: _derived_nest(features[key], f"{name}/{key}", left_out) for key in features}
+        return {key: nest for key, nest in nests.items() if isinstance(nest, ArraySpec) or nest}
+    try:
+        return array_spec(features, name)
+    except HindcastError:
+        if left_out is None:
+            raise
+        left_out.append(name)
+        return {}
 
 
 def _encoding(feature: Any) -> str:

@@ -59,10 +59,16 @@ class StoredEpisode(NamedTuple):
 
 
 class RldsReader:
-    """An opened RLDS directory. Raises HindcastError where it is none, or where a shard is missing or damaged."""
+    """An opened RLDS directory. Raises HindcastError where it is none, or where a shard is missing or damaged.
 
-    def __init__(self, path: Path) -> None:
+    A lenient one reads of foreign data what it can: `left_out` names what of observations and actions is no array, such as texts,
+    and an action that is a nest of arrays becomes one vector of them, in the order of their names.
+    """
+
+    def __init__(self, path: Path, lenient: bool = False) -> None:
         self.path = Path(path)
+        self.left_out: list[str] = []  # complete once `spec` was asked for
+        self._is_lenient = lenient
         info = _open(self.path)
         self.metadata: dict[str, Any] = dict((info.metadata or {}).items())
         self.is_own = SPEC_KEY in self.metadata
@@ -76,11 +82,14 @@ class RldsReader:
     @cached_property
     def spec(self) -> EnvSpec:
         """Raises HindcastError where foreign features allow none, such as texts among observations; `arrays` still reads the others."""
-        if self.is_own:
-            return EnvSpec.from_json(self.metadata[SPEC_KEY])
-        if (self.path / MANIFEST).is_file():
+        if (self.path / MANIFEST).is_file() and not self.is_own:
             raise HindcastError(f"{self.path}: metadata.json is missing or has lost the environment's description. {_MEND}")
-        return codec.derived_spec(self._info.features["steps"].feature, self._info.name)
+        try:
+            if self.is_own:
+                return EnvSpec.from_json(self.metadata[SPEC_KEY])
+            return codec.derived_spec(self._info.features["steps"].feature, self._info.name, self.left_out if self._is_lenient else None)
+        except HindcastError as error:
+            raise HindcastError(f"{self.path}: {error}") from error
 
     @property
     def name(self) -> str:
@@ -101,6 +110,12 @@ class RldsReader:
     def dataset_name(self) -> str:
         """The name that the description gives the data set."""
         return str(self._info.name)
+
+    @cached_property
+    def action_keys(self) -> tuple[str, ...]:
+        """The array of the action; where that is a nest, its arrays."""
+        inside = (key for key in self.step_keys if key.startswith("action/") and self.is_array(key))
+        return ("action",) if "action" in self._steps else tuple(inside)
 
     def is_array(self, key: str) -> bool:
         """Whether an array of a step is numeric and of a fixed shape, so that `arrays` can read it."""
@@ -154,12 +169,13 @@ class RldsReader:
     def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True, with_flags: bool = False) -> Iterator[StoredEpisode]:
         """Yields the episodes of some files in order, as they are stored."""
         observed = [name for name, _ in named_leaves(self.spec.observation, "observation")]
-        keys = (*observed, "action", "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]))
+        actions = self.action_keys
+        keys = (*observed, *actions, "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]))
         for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
             steps = len(arrays["reward"])
             yield StoredEpisode(
                 [arrays[key] for key in observed],
-                arrays["action"],
+                arrays["action"] if "action" in arrays else _joined([arrays[key] for key in actions]),
                 arrays["reward"].astype(np.float32, copy=False).reshape(steps),
                 arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
                 arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
@@ -232,6 +248,11 @@ def _aligned(stored: StoredEpisode) -> StoredEpisode:
     return stored._replace(discount=true_discount(stored))
 
 
+def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """One vector a step, float32."""
+    return np.concatenate([array.reshape(len(array), -1).astype(np.float32) for array in arrays], axis=1)
+
+
 def _flags(arrays: Arrays, steps: int) -> np.ndarray:
     flags = np.zeros((steps, len(FLAGS)), bool)
     flags[:1, 0] = flags[-1:, 1] = True
@@ -247,7 +268,7 @@ def _open(path: Path) -> Any:
         raise HindcastError(f"{path} is no RLDS data set: dataset_info.json is missing. Mend the path, or build the data with 'dvc repro'.")
     try:
         info = tfds.builder_from_directory(str(path)).info
-        _ = info.metadata
+        _ = info.metadata, [split.filepaths for split in info.splits.values()]
     except Exception as error:  # TFDS lets through whatever its JSON and protobuf parsers raise
         raise HindcastError(
             f"{path}: the description of the data set ({', '.join(DESCRIPTION)}) cannot be read: {error}. {_MEND}"

@@ -1,7 +1,6 @@
 """`read_recorded`: episodes of data of unknown quality, for the gate; what cannot be read is told, and passed over."""
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import SHARD
@@ -9,15 +8,15 @@ from rl_datasets.recorded import Damage, Recorded
 from rl_datasets.rlds.reader import STEPS_KEY, RldsReader, Shard
 
 
-def read_recorded(path: Path, split: str) -> Iterator[Recorded | Damage]:
-    """Yields the episodes of a split in order with their flags as they are stored, and Damage where a file is not what it should be.
+def read_recorded(reader: RldsReader, splits: Sequence[str]) -> Iterator[Recorded | Damage]:
+    """Yields the episodes of some splits in order with their flags as they are stored, and Damage where a file is not what it should be.
 
-    What a damaged file holds before the damage is yielded. Raises HindcastError where the description of the data cannot be read.
+    What a damaged file holds before the damage is yielded. Raises HindcastError where there is no such split.
     """
-    reader = RldsReader(path)
-    steps = reader.metadata.get(STEPS_KEY, {}).get(split)
-    for number, shard in enumerate(reader.described_shards(split)):
-        yield from _recorded(reader, shard, None if steps is None else steps[number])
+    for split in splits:
+        steps = reader.metadata.get(STEPS_KEY, {}).get(split)
+        for number, shard in enumerate(reader.described_shards(split)):
+            yield from _recorded(reader, shard, None if steps is None else steps[number])
     known = {shard.path.name for each in reader.splits for shard in reader.described_shards(each)}
     for file in sorted(file.name for file in reader.path.iterdir() if SHARD in file.name and file.name not in known):
         yield Damage(file, "a file of episodes that the description does not name", "the files that dataset_info.json names, and no other")

@@ -18,6 +18,7 @@ from rl_datasets.checks.card.samples import choose
 from rl_datasets.checks.card.steps import STEPS, SampledSteps, Steps
 from rl_datasets.checks.gate import sample_episodes
 from rl_datasets.page.pictures import diverging, heat, png
+from rl_datasets.rlds import RldsReader
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from tests.rl_datasets.checks.card_data import VECTOR, make_episode, write_data
 
@@ -42,13 +43,13 @@ def rows(episodes: list[Episode]) -> pd.DataFrame:
 def test_samples_are_read_from_their_files_and_left_out_where_these_are_damaged(tmp_path):
     episodes = [make_episode(VECTOR, index) for index in range(9)]
     path = write_data(tmp_path, "vector", episodes)
-    samples = sample_episodes(path, ["raw"], rows(episodes))
+    samples = sample_episodes(RldsReader(path), ["raw"], rows(episodes))
     by_return = sorted(episodes, key=lambda e: e.episode_return)
     assert [sample.episode.episode_id for sample in samples] == ["run-000", *(by_return[i].episode_id for i in (-1, 4, 0))][: len(samples)]
     np.testing.assert_array_equal(samples[1].episode.observation, by_return[-1].observation)
     last = sorted(path.glob("*tfrecord*"))[-1]
     last.write_bytes(last.read_bytes()[:100])
-    left = sample_episodes(path, ["raw"], rows(episodes))
+    left = sample_episodes(RldsReader(path), ["raw"], rows(episodes))
     assert "run-000" in {sample.episode.episode_id for sample in left}
     assert len(left) < len(samples)
 

@@ -19,6 +19,7 @@ from rl_datasets.checks.gate import run_gate
 from rl_datasets.checks.output import failure, write_report
 from rl_datasets.checks.report import CheckResult, Quarantined
 from rl_datasets.manifest import Input, read_manifest
+from rl_datasets.rlds import RldsReader
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from tests.rl_datasets.checks.card_data import DISCRETE, NOTES, SPECS, VECTOR, make_episode, make_episodes, write_data
 
@@ -29,7 +30,7 @@ def check(folder: Path, kind: str, episodes: list[Episode] | None = None) -> Pat
     """Writes a data set, checks it, and returns the folder of the report."""
     raw = write_data(folder, kind, episodes)
     expected = Expected.of(SPECS[kind], read_manifest(raw))
-    report, shown = run_gate(raw, ["raw"], expected, CheckParams())
+    report, shown = run_gate(RldsReader(raw), ["raw"], expected, CheckParams())
     write_report(folder / "checks" / kind, kind, raw, expected, CheckParams(), report, shown)
     return folder / "checks" / kind
 

@@ -8,6 +8,7 @@ from rl_datasets.about import About
 from rl_datasets.checks.card.blocks import Block, Bullets, Code, Facts, Finding, Folded, Listing, Section, Table, Text
 from rl_datasets.checks.catalogue import CATALOGUE
 from rl_datasets.checks.consequences import LIMIT, REMEDY
+from rl_datasets.checks.crossing import CROSSING, CROSSING_TEXTS
 from rl_datasets.checks.report import SEVERITIES, CheckResult, Report
 from rl_datasets.manifest import Manifest
 from rl_datasets.page.html import count, number
@@ -18,7 +19,8 @@ COLUMN_STATISTICS = ("mean", "std", "minimum", "maximum")
 SET_ASIDE = 20  # quarantined episodes written out; all are in quarantine.csv
 OUTCOMES = {"pass": "passed", "fail": "failed", "quarantine": "set aside", "warn": "warned"}
 DESCRIPTIONS = {check.name: (check.finds, check.why, check.remedy) for check in CATALOGUE} | {
-    LIMIT: ("Too many episodes set aside, or all of a policy or an environment.", "What is left no longer stands for the data.", REMEDY)
+    LIMIT: ("Too many episodes set aside, or all of a policy or an environment.", "What is left no longer stands for the data.", REMEDY),
+    CROSSING: CROSSING_TEXTS,
 }
 
 
