@@ -1,9 +1,10 @@
-"""What holds for every test: JAX refuses to broadcast ranks silently, uses the CPU, and compiles quickly.
+"""What holds for every test: JAX refuses to broadcast ranks silently, uses the CPU, and compiles quickly. And what several share: a browser.
 
 What is about bits takes `as_shipped`; benchmarks compile as ever, and so do processes that tests start, unless they say otherwise.
 """
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ os.environ.setdefault("MUJOCO_GL", "disabled")
 
 import jax
 
+from tests.browser import Browser, open_browser
 from tests.compiling import QUICK, SHIPPED, flags
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -40,3 +42,9 @@ def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
         return done[key]
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", compiled)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Chromium, for tests of pages; started for the first of them, and skipped where it is not installed."""
+    yield from open_browser(tmp_path_factory.mktemp("browser"))
