@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import tree
 
+from rl_datasets.checks.fingerprint import episode_hashes, row_hashes
 from rl_datasets.recorded import Damage, Recorded
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
 
@@ -76,12 +77,56 @@ class Block:
 
     @cached_property
     def action_columns(self) -> np.ndarray:
-        """The action's elements as columns, [D, N], each contiguous in memory."""
-        return _columns(self.action)
+        """The action's elements as columns, [D, N], each contiguous in memory; the last rows repeat the action before them."""
+        columns = _columns(self.action)
+        columns[:, self.lasts] = columns[:, self.lasts - 1]
+        return columns
+
+    @cached_property
+    def reward_columns(self) -> np.ndarray:
+        """The reward as a column, [1, N]; the last rows repeat the reward before them."""
+        columns = self.reward[None].copy()
+        columns[:, self.lasts] = columns[:, self.lasts - 1]
+        return columns
 
     @cached_property
     def _columns(self) -> dict[int, np.ndarray]:
         return {}
+
+    @cached_property
+    def leaf_hashes(self) -> tuple[np.ndarray, ...]:
+        """A hash of each row of each leaf of the observation, each [N] uint64."""
+        return tuple(row_hashes(leaf, stream) for stream, leaf in enumerate(self.observation))
+
+    @cached_property
+    def content(self) -> np.ndarray:
+        """A fingerprint of each episode: of all its arrays and of is_terminal, [E] uint64."""
+        arrays = enumerate((self.action, self.reward, self.discount), start=len(self.observation))
+        rows = sum((row_hashes(array, stream) for stream, array in arrays), start=np.zeros(len(self.reward), np.uint64))
+        for leaf in self.leaf_hashes:
+            rows = rows + leaf
+        return episode_hashes(rows, self.steps, self.starts, self.is_terminal)
+
+    @cached_property
+    def is_inner(self) -> np.ndarray:
+        """Whether row t and row t + 1 are of one episode, [N - 1] bool."""
+        return ~self.is_last[:-1]
+
+    def observation_changes(self, leaf: int) -> np.ndarray:
+        """Returns row t + 1 less row t of a leaf of floats, as columns [D, N - 1]; where episodes meet it means nothing."""
+        if leaf not in self._changes:
+            columns = self.observation_columns(leaf)
+            with np.errstate(invalid="ignore", over="ignore"):
+                self._changes[leaf] = columns[:, 1:] - columns[:, :-1]
+        return self._changes[leaf]
+
+    @cached_property
+    def _changes(self) -> dict[int, np.ndarray]:
+        return {}
+
+    def place(self, index: int, row: int) -> tuple[int, int]:
+        """Returns (number of the episode in the data, step) of a row of the episode of this index."""
+        return int(self.number[index]), int(row - self.starts[index])
 
     def locate(self, row: int) -> tuple[int, int]:
         """Returns (index of the episode in the block, step) of a row."""
@@ -193,7 +238,7 @@ def _concatenated(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _columns(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array.reshape(len(array), -1).T)
+    return np.array(array.reshape(len(array), -1).T, order="C")
 
 
 def _describe(dtype: object, shape: tuple[int, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rl_datasets.checks import population, replay, structure, values
+from rl_datasets.checks import actions, alignment, extremes, population, repeats, replay, structure, timing, values
 from rl_datasets.checks.check import Check
 
 CATALOGUE: tuple[Check[Any], ...] = (
@@ -17,6 +17,26 @@ CATALOGUE: tuple[Check[Any], ...] = (
     values.ACTION_BOUNDS,
     values.OBSERVATION_BOUNDS,
     values.REWARD_RANGE,
+    extremes.OUTLIERS,
+    extremes.JUMPS,
+    extremes.CONSTANT,
+    timing.TIMESTAMPS,
+    timing.TIME_LIMITS,
+    timing.EARLY_CUTS,
+    alignment.REWARD_SHIFT,
+    alignment.ACTION_SHIFT,
+    repeats.FROZEN_SENSORS,
+    repeats.IDLE_ACTIONS,
+    repeats.IMAGES,
+    actions.SATURATED_ACTIONS,
+    actions.ACTION_RANGE,
+    actions.COVERAGE,
     population.DUPLICATES,
+    population.NEAR_DUPLICATES,
+    population.RETURN_OUTLIERS,
+    population.LENGTH_OUTLIERS,
+    population.MIXTURE,
+    population.IMBALANCE,
+    population.SEEDS,
     replay.REPLAY,
 )

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from rl_datasets.checks.block import Block, Misfit
 from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.sample import Sample
 from rl_datasets.recorded import Damage
 
 Severity = Literal["fail", "quarantine", "warn", "off"]
@@ -70,6 +71,11 @@ class Running:
 
     def __init__(self, expected: Expected, options: Any) -> None:
         self.expected, self.options = expected, options
+
+    @property
+    def sample(self) -> Sample | None:
+        """Steps of the blocks seen so far, the present one included; None where there is no step."""
+        return self.expected.sampler.result()
 
     def damage(self, damage: Damage) -> Iterator[Fault]:  # noqa: ARG002
         """Looks at a file that could not be read, or has no place."""

@@ -2,18 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+from rl_datasets.checks.leaf import Leaf
+from rl_datasets.checks.sample import Sampler
 from rl_datasets.manifest import Manifest
-from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """One array's spec with its name."""
-
-    name: str
-    spec: ArraySpec
+from rl_datasets.schema import EnvSpec, named_leaves
 
 
 @dataclass(frozen=True)
@@ -25,6 +20,11 @@ class Expected:
     action: Leaf
     manifest: Manifest | None = None  # of the data, with the packages that shaped them
     make_env: Callable[[], Any] | None = None  # makes the gymnasium environment that the data are of; raises HindcastError
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Gathers steps of the data for all checks of one run."""
+        return Sampler(self.observation, self.action)
 
     @classmethod
     def of(cls, spec: EnvSpec, manifest: Manifest | None = None, make_env: Callable[[], Any] | None = None) -> "Expected":

@@ -8,31 +8,26 @@ from functools import lru_cache
 
 import numpy as np
 
-from rl_datasets.checks.block import Block
-
 NARROW = 256  # elements; a wider row is hashed along memory
 
 
-def step_hashes(block: Block) -> np.ndarray:
-    """Returns a hash of each step's observation, action, reward and discount, [N] uint64."""
-    hashes = observation_hashes(block)
-    for place, array in enumerate((block.action, block.reward, block.discount)):
-        _add(hashes, array, 1000 + place)
+def row_hashes(array: np.ndarray, stream: int) -> np.ndarray:
+    """Returns a hash of each row of an array [N, ...], [N] uint64. Arrays of the same step have streams of their own; hashes add up."""
+    words = _words(array)
+    multipliers = _multipliers(words.shape[1], stream)
+    if words.shape[1] > NARROW:
+        wide: np.ndarray = np.einsum("nd,d->n", words, multipliers)
+        return wide
+    hashes = np.zeros(len(array), np.uint64)
+    for column, multiplier in zip(np.ascontiguousarray(words.T), multipliers, strict=True):
+        hashes += column * multiplier
     return hashes
 
 
-def observation_hashes(block: Block) -> np.ndarray:
-    """Returns a hash of each step's observation, [N] uint64."""
-    hashes = np.zeros(len(block.reward), np.uint64)
-    for place, array in enumerate(block.observation):
-        _add(hashes, array, place)
-    return hashes
-
-
-def episode_hashes(block: Block, steps: np.ndarray) -> np.ndarray:
-    """Returns a hash of each episode, of its steps in their order and its end, [E] uint64. steps: [N], of `step_hashes`."""
-    placed = mixed(steps + mixed(block.steps.astype(np.uint64)))
-    return mixed(np.add.reduceat(placed, block.starts[:-1]) + block.is_terminal)
+def episode_hashes(rows: np.ndarray, steps: np.ndarray, starts: np.ndarray, is_terminal: np.ndarray) -> np.ndarray:
+    """Returns a hash of each episode, of its rows in their order and its end, [E] uint64. rows: hashes [N]; steps: [N]; starts: [E + 1]."""
+    placed = mixed(rows + mixed(steps.astype(np.uint64)))
+    return mixed(np.add.reduceat(placed, starts[:-1]) + is_terminal)
 
 
 def mixed(values: np.ndarray) -> np.ndarray:
@@ -41,17 +36,6 @@ def mixed(values: np.ndarray) -> np.ndarray:
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     last: np.ndarray = values ^ (values >> np.uint64(31))
     return last
-
-
-def _add(hashes: np.ndarray, array: np.ndarray, stream: int) -> None:
-    """Adds a hash of each row of an array [N, ...] to `hashes`, in place."""
-    words = _words(array)
-    multipliers = _multipliers(words.shape[1], stream)
-    if words.shape[1] <= NARROW:
-        for column, multiplier in zip(np.ascontiguousarray(words.T), multipliers, strict=True):
-            hashes += column * multiplier
-    else:
-        hashes += np.einsum("nd,d->n", words, multipliers)
 
 
 def _words(array: np.ndarray) -> np.ndarray:

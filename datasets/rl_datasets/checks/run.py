@@ -1,6 +1,7 @@
 """`run_checks`: all checks in one pass over the episodes, then over the table of them, and the numbers for the data card."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,6 @@ from rl_datasets.checks.check import Covered, EpisodeRow, Fault, NotApplicable, 
 from rl_datasets.checks.consequences import LIMIT, REMEDY, Quarantine
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.findings import Finding
-from rl_datasets.checks.fingerprint import episode_hashes, step_hashes
 from rl_datasets.checks.params import CheckParams
 from rl_datasets.checks.report import CheckResult, Report
 from rl_datasets.checks.summary import RunningSummary
@@ -31,8 +31,11 @@ def run_checks(
     An episode that doesn't meet the spec, or has no transition, is in no block: it is given to the checks as a Misfit, and is left
     out of the summary of arrays. `watching` sees the blocks beside the checks, and yields nothing; `advance` is told of episodes.
     """
+    expected = replace(expected)  # with a sample of its own
     tally, summary, rows = _Tally(params, expected), RunningSummary(expected.spec), _Rows()
     for item in blocks(items, expected.spec):
+        if isinstance(item, Block):
+            expected.sampler.add(item)
         tally.see(item)
         if isinstance(item, Misfit):
             rows.add_misfit(item)
@@ -125,8 +128,7 @@ class _Rows:
     def add(self, block: Block) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
             returns = np.add.reduceat(np.where(block.is_last, 0, block.reward.astype(np.float64)), block.starts[:-1])
-        content = episode_hashes(block, step_hashes(block))
-        self._add(block.number, block.episode_id, block.lengths, returns, block.is_terminal, block.metadata, content)
+        self._add(block.number, block.episode_id, block.lengths, returns, block.is_terminal, block.metadata, block.content)
 
     def add_misfit(self, misfit: Misfit) -> None:
         episode = misfit.episode

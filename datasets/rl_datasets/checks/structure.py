@@ -90,7 +90,7 @@ def _discount(block: Block, expected: Expected, options: Options) -> Iterator[Fa
     for index, row, count in block.first_wrong((block.discount != wanted) & ~block.is_last):
         end = "its transition leads into a terminal state" if wanted[row] == 0 else "its transition doesn't lead into a terminal state"
         found = f"discount {block.discount[row]:g}{and_more(count)}"
-        yield Fault(found, f"{wanted[row]:g}, for {end}", int(block.number[index]), int(row - block.starts[index]))
+        yield Fault(found, f"{wanted[row]:g}, for {end}", *block.place(index, row))
 
 
 def _last_step(block: Block, expected: Expected, options: Options) -> Iterator[Fault]:  # noqa: ARG001

@@ -81,11 +81,11 @@ class _RewardRange(Running):
     def block(self, block: Block) -> Iterator[Fault]:
         low, high = self.low, self.high
         low, high = low - ROUNDING * max(1, abs(low)), high + ROUNDING * max(1, abs(high))
-        wrong = np.asarray((block.reward < low) | (block.reward > high))
+        wrong = np.logical_or.reduce([block.reward < low, block.reward > high])
         wrong[block.lasts] = False
         for index, row, count in block.first_wrong(wrong):
             found = f"reward {block.reward[row]:.9g}{and_more(count)}"
-            yield Fault(found, f"between {self.low:g} and {self.high:g}", int(block.number[index]), int(row - block.starts[index]))
+            yield Fault(found, f"between {self.low:g} and {self.high:g}", *block.place(index, row))
 
 
 def _reward_range(expected: Expected, options: RewardRangeOptions) -> Running | NotApplicable:
@@ -125,13 +125,13 @@ def _first_elements(
     """Yields for each episode the first step with a wrong element, and its first such element. wrong: [N, ...] bool."""
     elements = wrong.reshape(len(wrong), -1)
     values = array.reshape(len(array), -1)
-    for index, row, count in block.first_wrong(elements.any(axis=1)):
+    for index, row, count in block.first_wrong(np.logical_or.reduce(elements, axis=1)):
         element = int(elements[row].argmax())
         found = f"{name}{subscript(element, spec.shape)} = {values[row, element]:.9g}{and_more(count)}"
         words = (
             expected if isinstance(expected, str) else "between {:g} and {:g}".format(*(bound.reshape(-1)[element] for bound in expected))
         )
-        yield Fault(found, words, int(block.number[index]), int(row - block.starts[index]))
+        yield Fault(found, words, *block.place(index, row))
 
 
 FINITE = Check(
