@@ -1,7 +1,7 @@
 """Builds one data set: episodes from its builder, as RLDS with a manifest."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -31,16 +31,18 @@ def run(key: str, params: Params) -> Path:
     folder = paths.RAW / key / entry.version
     started = time.monotonic()
     with replacing(folder) as part:
-        episodes = _watched(builder.episodes(entry.seed), f"collect {key}", builder.expected_episodes)
+        made = _without(builder.episodes(entry.seed), key, entry.exclude)
+        episodes = _watched(made, f"collect {key}", builder.expected_episodes)
         packages = package_versions(*builder.packages)
+        excluded = {"excluded_episodes": len(entry.exclude)} if entry.exclude else {}
         written = write_rlds(part, key, entry.version, builder.spec(), {RAW_SPLIT: episodes}, versions=packages)
         manifest = Manifest(
             job=f"collect@{key}",
             digest=written.digest,
             parameters=entry.model_dump(mode="json"),
             inputs=tuple(builder.inputs),
-            counts={"episodes": written.episodes[RAW_SPLIT], "transitions": written.transitions[RAW_SPLIT], **builder.counts},
-            notes=tuple(builder.notes),
+            counts={"episodes": written.episodes[RAW_SPLIT], "transitions": written.transitions[RAW_SPLIT], **builder.counts, **excluded},
+            notes=(*builder.notes, *(f"{count} of its episodes were left out by their ids." for count in excluded.values())),
             packages=packages,
         )
         write_manifest(part, manifest)
@@ -64,6 +66,21 @@ def _require_within_source(key: str, entry: DatasetParams, builder: DatasetBuild
                 f"params.yaml:\n  datasets.{key}.source: found '{entry.source}', but the data set is made from '{entered.path}', "
                 "which is not in it. Set source to that path or to a folder above it, so that a change there rebuilds the data."
             )
+
+
+def _without(episodes: Iterable[Episode], key: str, exclude: Collection[str]) -> Iterator[Episode]:
+    """Passes on all episodes but those of these ids. Raises HindcastError, once all are read, where one of the ids is none."""
+    left = set(exclude)
+    for episode in episodes:
+        if episode.episode_id in left:
+            left.remove(episode.episode_id)
+        else:
+            yield episode
+    if left:
+        raise HindcastError(
+            f"params.yaml:\n  datasets.{key}.exclude: found '{min(left)}', but the builder makes no episode of this id. "
+            "Where it is no longer in the source, take it off the list; else mend the id (artifacts/splits/*/*/episodes.csv has them)."
+        )
 
 
 def _watched(episodes: Iterable[Episode], what: str, total: int | None) -> Iterator[Episode]:

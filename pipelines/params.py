@@ -42,13 +42,17 @@ class _Section(BaseModel):
 
 
 class DatasetParams(_Section):
-    """One data set. `source` is the path it is made from beside code: a file, a model, or the lock of the simulators."""
+    """One data set. `source` is the path it is made from beside code: a file, a model, or the lock of the simulators.
+
+    `exclude` names episodes, by id, that its builder makes and that must not be in it.
+    """
 
     builder: str
     version: Version
     seed: Seed
     source: Annotated[str, AfterValidator(_inside_project)]
     options: Mapping[str, Any]
+    exclude: tuple[str, ...] = ()
 
 
 class CombineParams(_Section):

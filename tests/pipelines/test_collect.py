@@ -9,6 +9,7 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from pipelines import collect
 from pipelines.params import Params
@@ -191,3 +192,26 @@ def test_an_error_is_one_message_and_exit_code_1(
     told = capsys.readouterr().err
     assert told.startswith("collect@toy failed. There is no environment 'CartPole-v9' here. Its newest version is 'CartPole-v1'.")
     assert "Traceback" not in told
+
+
+def test_excluded_episodes_are_left_out_and_no_other_changes(project: Path) -> None:
+    collect.run("toy", params(OPTIONS))
+    whole = {episode.episode_id: episode for episode in read_episodes(FOLDER, "raw")}
+    section = params(OPTIONS).model_dump()
+    section["datasets"]["toy"]["exclude"] = ["00000003", "00000007"]
+    collect.run("toy", Params.model_validate(section))
+    left = {episode.episode_id: episode for episode in read_episodes(FOLDER, "raw")}
+    assert sorted(set(whole) - set(left)) == ["00000003", "00000007"]
+    assert all(np.array_equal(left[name].observation, whole[name].observation) for name in left)
+    manifest = read_manifest(FOLDER)
+    assert (manifest.counts["episodes"], manifest.counts["excluded_episodes"]) == (10, 2)
+    assert manifest.parameters["exclude"] == ["00000003", "00000007"]
+    assert "2 of its episodes were left out by their ids." in manifest.notes
+    before = files()
+    section["datasets"]["toy"]["exclude"] = ["12"]
+    with pytest.raises(HindcastError, match=r"datasets\.toy\.exclude: found '12', but the builder makes no episode of this id"):
+        collect.run("toy", Params.model_validate(section))
+    assert files() == before
+    section["datasets"]["toy"]["exclude"] = [7]  # YAML reads 00000007 as a number where it has no quotes
+    with pytest.raises(ValidationError, match=r"datasets\.toy\.exclude"):
+        Params.model_validate(section)
