@@ -14,6 +14,7 @@ import pytest
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, Transition
+from tests.compiling import QUICK, flags
 from trainer.learner import load_learner
 from trainer.preprocessing import make_preprocessor
 from trainer.program import Source, compile_program
@@ -69,9 +70,9 @@ def test_a_precision_for_accelerators_is_refused_on_a_cpu() -> None:
         compile_program(source("bc", (0,)), None, "bfloat16")
 
 
-def run_on(devices: int, code: str, timeout: int = 200) -> str:
-    flags = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
-    environment = {**os.environ, **flags, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+def run_on(devices: int, code: str, compiling: str = "", timeout: int = 200) -> str:
+    chosen = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices} {compiling}"}
+    environment = {**os.environ, **chosen, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=timeout, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -81,7 +82,7 @@ DIGEST = """
 import hashlib, jax
 import test_layouts as t
 from trainer.program import compile_program
-found = t.result(compile_program(t.source("iql", (4, 0, 7)), None, "float32"), (4, 0, 7))
+found = t.result(compile_program(t.source("bc", (4, 0, 7)), None, "float32"), (4, 0, 7))
 print(len(jax.devices()), hashlib.sha256(b"".join(found[name].tobytes() for name in sorted(found))).hexdigest())
 """
 
@@ -117,7 +118,7 @@ for seeds, count, shape in ((one, 4, (1, 6, 2, 3)), (two, 4, (1, 6, 4, 3)), (two
 
 @pytest.mark.slow
 def test_a_mesh_shares_out_seeds_then_batches_and_agrees() -> None:
-    run_on(4, ON_FOUR)
+    run_on(4, ON_FOUR, flags(QUICK))
 
 
 PROCESS = """

@@ -233,6 +233,7 @@ def test_every_leaf_of_an_observation_reaches_the_metrics(case: Case) -> None:
         assert any(metrics[name] != base[name] for name in base), f"leaf {position} is never read"
 
 
+@pytest.mark.slow
 @each_case
 def test_seeds_train_together_as_they_do_alone(case: Case) -> None:
     learner, keys = learner_of(case), jax.random.split(jax.random.key(5), SEEDS)
@@ -276,6 +277,7 @@ def test_solves_a_corridor(algorithm: str) -> None:
     assert trained_action(algorithm, spec, data, np.arange(3)).tolist() == [1, 1, 1]
 
 
+@pytest.mark.slow
 @each_learner
 def test_finds_the_best_action_of_a_bandit_with_a_state(algorithm: str) -> None:
     """The reward falls with the squared distance of the action from 2 * sign(s) + 5; the data lie around that at random."""

@@ -36,6 +36,7 @@ class Case:
     params: dict[str, Any] = field(default_factory=dict)
     own_weights: bool = False  # else at random, so that no bias is zero and no target equals its network
     edge: bool = False  # some actions lie on their bounds
+    single: bool = False  # compared in float32, too
     next_action: bool = False  # the batch has the data's next actions, but for a transition where the data end
 
     def __str__(self) -> str:

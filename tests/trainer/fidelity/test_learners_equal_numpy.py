@@ -18,12 +18,20 @@ ALL = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("algorithm", "case"), ALL)
-def test_losses_gradients_and_three_updates(algorithm: str, case: Case, dtype: str) -> None:
-    if dtype == "float32":
-        case = replace(case, own_weights=False)
-    compare(load_learner(algorithm), reference_of(algorithm, case), case, dtype)
+def test_losses_gradients_and_three_updates(algorithm: str, case: Case) -> None:
+    compare(load_learner(algorithm), reference_of(algorithm, case), case)
+
+
+@pytest.mark.parametrize(("algorithm", "case"), [one for one in ALL if one.values[1].single])
+def test_in_float32_to_its_digits(algorithm: str, case: Case) -> None:
+    """Of every learner, and of every group of options, one setting: the equations are those above."""
+    compare(load_learner(algorithm), reference_of(algorithm, case), replace(case, own_weights=False), "float32")
+
+
+@pytest.mark.parametrize("algorithm", known_learners())
+def test_a_learner_is_compared_in_float32(algorithm: str) -> None:
+    assert any(case.single for case in CASES.get(algorithm, {}).values()) or algorithm not in CASES
 
 
 def test_actions_on_their_bounds_are_cloned_from_inside_them() -> None:
