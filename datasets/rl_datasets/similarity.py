@@ -2,8 +2,9 @@
 
 An episode becomes a small sketch: the smallest hashes of its runs of RUN steps, of observations and actions rounded to an eighth of
 their size. The share of hashes that two sketches have in common estimates the share of runs that two episodes do (bottom-k min-hash;
-Broder 1997). A sketch is a function of its episode alone, and the same on every machine. Episodes that are shorter than SHORTEST, too
-monotonous, or without a float or an image in their observation have an empty sketch and are near none: there, chance makes much alike.
+Broder 1997). A sketch is a function of its episode alone, and the same on every machine. Runs that hardly move count for nothing, for
+all episodes of a good controller come to rest alike. Episodes that are shorter than SHORTEST, too monotonous, or without a float or an
+image in their observation have an empty sketch and are near none: there, chance makes much alike.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ RUN = 4  # steps hashed together
 KEPT = 16  # hashes kept of an episode
 SHORTEST = 8  # transitions of an episode that can be near another
 FEWEST = 4  # different runs of an episode that can be near another
+STILL = 0.25  # of the mean movement of an episode's runs, below which a run hardly moves
 SHARE = 0.5  # of the runs of two episodes together, that makes them near
 WIDE, PARTS = 32, 8  # an array of more values than this is told by the means of so many parts of it
 NEIGHBOURS = 8  # earlier episodes with a common hash that an episode is compared with, beside the first
@@ -38,6 +40,7 @@ def sketch(observation: Sequence[np.ndarray], action: np.ndarray, starts: np.nda
     observation: the leaves, each [N, ...]. action: [N, ...]. starts: [E + 1], where each episode begins, and N.
     """
     steps = np.diff(starts)
+    observation, action = [_few(array) for array in observation], _few(action)
     hashes = _step_hashes([*observation, action])
     runs = hashes[: max(len(hashes) - RUN + 1, 0)].copy()
     for place in range(1, RUN):
@@ -45,6 +48,7 @@ def sketch(observation: Sequence[np.ndarray], action: np.ndarray, starts: np.nda
     episode = np.repeat(np.arange(len(steps)), steps)[: len(runs)]
     last = np.repeat(starts[1:] - 1, steps)[: len(runs)]  # whose action is none
     inside = (np.arange(len(runs)) + RUN <= last) & (steps[episode] > SHORTEST)
+    inside[inside] = _moving(observation, starts, np.flatnonzero(inside), episode[inside])
     return _smallest(runs[inside], episode[inside], len(steps))
 
 
@@ -109,13 +113,36 @@ def _step_hashes(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return _mixed((columns * weights).sum(axis=1, dtype=np.uint64))  # products and sums wrap around
 
 
-def _coarse(array: np.ndarray) -> np.ndarray:
-    """Returns [N, D] uint64: integers as they are, floats rounded to an eighth of their power of two, many values to some means."""
+def _moving(observation: Sequence[np.ndarray], starts: np.ndarray, rows: np.ndarray, episode: np.ndarray) -> np.ndarray:
+    """Returns whether the runs that start at `rows` move, [R] bool; `episode` is each one's.
+
+    Movement is what a run changes in the columns of an observation, each as a part of its range in the episode, summed.
+    """
+    movement = np.zeros(len(rows))
+    with np.errstate(invalid="ignore", over="ignore"):
+        for array in observation:
+            values = array.astype(np.float64, copy=False)
+            widths = np.maximum.reduceat(values, starts[:-1]) - np.minimum.reduceat(values, starts[:-1])
+            parts = np.abs(values[rows + RUN] - values[rows]) / np.where(widths > 0, widths, 1)[episode]
+            movement += np.nan_to_num(parts).sum(axis=1)
+    sums = np.bincount(episode, movement, len(starts) - 1)
+    means = sums / np.bincount(episode, minlength=len(starts) - 1).clip(1)
+    moving: np.ndarray = movement >= STILL * means[episode]
+    return moving
+
+
+def _few(array: np.ndarray) -> np.ndarray:
+    """Returns the columns [N, D] that tell an array [N, ...]: its own, or the means of PARTS of them where they are many."""
     rows = array.reshape(len(array), -1)
-    if rows.shape[1] > WIDE:
-        edges = np.arange(PARTS) * rows.shape[1] // PARTS
-        counts = np.diff([*edges, rows.shape[1]])
-        rows = np.add.reduceat(rows, edges, axis=1, dtype=np.float64) / counts
+    if rows.shape[1] <= WIDE:
+        return rows
+    edges = np.arange(PARTS) * rows.shape[1] // PARTS
+    means: np.ndarray = np.add.reduceat(rows, edges, axis=1, dtype=np.float64) / np.diff([*edges, rows.shape[1]])
+    return means
+
+
+def _coarse(rows: np.ndarray) -> np.ndarray:
+    """Returns [N, D] uint64: integers as they are, floats rounded to an eighth of their power of two."""
     if rows.dtype.kind != "f":
         return rows.astype(np.int64).view(np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -73,6 +73,20 @@ def test_each_of_many_copies_is_paired_with_the_first():
     assert {(0, later) for later in range(1, 40)} <= set(pairs_of(*copies))
 
 
+def test_coming_to_rest_alike_is_not_near():
+    """Two thirds of each episode decay to the same rest, by the same law; only the way there tells them apart."""
+    decay = np.float32(0.9) ** np.arange(80, dtype=np.float32)[:, None] * np.ones(3, np.float32)
+
+    def settling(seed):
+        start = walk(seed, 40)
+        observation = np.concatenate([start.observation, decay + np.float32(1)])
+        action = np.concatenate([start.action, decay[:, :1]])
+        return replace(start, observation=observation, action=action, reward=np.zeros(121, np.float32))
+
+    noisy = replace(settling(0), observation=settling(0).observation * np.float32(1.00001))
+    assert pairs_of(*(settling(seed) for seed in range(20)), noisy) == [(0, 20)]
+
+
 def test_short_monotonous_and_categorical_episodes_are_near_none():
     still = replace(walk(0), observation=np.zeros((61, 3), np.float32), action=np.zeros((61, 1), np.float32))
     assert pairs_of(still, still) == []
@@ -131,7 +145,7 @@ def test_sketches_are_those_of_a_slow_version_in_whole_numbers():
         run = steps[row]
         for later in range(1, 4):
             run = mixed(run ^ steps[row + later])
-        runs.add(run)
+        runs.add(run)  # each moves as much as the others
     assert [value for value in found[0].tolist() if value != EMPTY] == sorted(runs)[:KEPT]
 
 
