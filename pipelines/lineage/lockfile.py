@@ -4,6 +4,7 @@ The scanner is libyaml's. Which words are numbers is YAML 1.2's rule, as DVC has
 """
 
 import re
+from collections import Counter
 from typing import Any
 
 import yaml
@@ -46,8 +47,17 @@ def parse_lock(content: bytes) -> dict[str, Any]:
         refuse_marks(LOCK, text)
         values = yaml.load(text, Loader=_Loader) or {}  # noqa: S506  it is the safe loader
         stages = dict(values.get("stages") or {})
+        _refuse_twice(text)
         for stage in stages.values():
             _ = [(entry["path"], entry["md5"]) for kind in ("deps", "outs") for entry in stage.get(kind, ())]
         return stages
     except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise HindcastError(f"{LOCK} is not what DVC writes ({' '.join(str(error).split())}). {REMEDY}.") from error
+
+
+def _refuse_twice(text: str) -> None:
+    """A stage that stands twice, as after a bad merge, has two runs, and of two the parser keeps the last without a word."""
+    names = Counter(re.findall(r"^  ([^ \n].*):[ ]*$", text, re.MULTILINE))
+    twice = sorted(name for name, count in names.items() if count > 1)
+    if twice:
+        raise HindcastError(f"{LOCK} has the stage {twice[0]} twice, as a merge may leave it. {REMEDY}.")

@@ -39,9 +39,9 @@ class History:
         self._asked += 1
         path = self._file_of(finding.subject)
         if path is not None:
-            if not self._revision and self.is_changed(path):
+            if self.is_changed(path):
                 return f"a change of {path} that is not committed"
-            return self._last(path) if path in (PARAMS, PIPELINE, LOCK) or self._is_kept(path) else ""
+            return self._last(path) if path in (PARAMS, PIPELINE, LOCK) or self.is_kept(path) else ""
         written = self._last(LOCK, f"-S{locked_md5}") if locked_md5 else ""
         return f"after {written}, which put this hash into {LOCK}" if written else ""
 
@@ -77,7 +77,7 @@ class History:
         for file in (PARAMS, PIPELINE, LOCK):
             if subject == file or subject.startswith(f"{file}/"):
                 return file
-        return subject if self._is_kept(subject) else None
+        return subject if self.is_kept(subject) else None
 
     @cache  # noqa: B019  it lives as long as one audit
     def _last(self, path: str, *options: str) -> str:
@@ -87,10 +87,10 @@ class History:
     @cache  # noqa: B019
     def is_changed(self, path: str) -> bool:
         """Whether a path differs from what the last commit has."""
-        return bool(git_or_none("status", "--porcelain", "--", path))
+        return not self._revision and bool(git_or_none("status", "--porcelain", "--", path))
 
     @cache  # noqa: B019
-    def _is_kept(self, path: str) -> bool:
+    def is_kept(self, path: str) -> bool:
         """Whether git has the path, or had it in HEAD."""
         return bool(git_or_none("ls-tree", self._revision or "HEAD", "--", path))
 

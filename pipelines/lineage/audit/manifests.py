@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.lineage.audit.findings import Finding, broken, compared, holds, shown
-from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.audit.scene import LINKS, Scene
 from pipelines.lineage.changes import flat
 from pipelines.lineage.graph import overlap
 from pipelines.lineage.lockfile import LOCK
@@ -32,6 +32,18 @@ def check_manifests(scene: Scene, stage: Stage) -> Iterator[Finding]:
             yield from _files(scene, stage, folder, manifest)
             for entry in manifest.inputs:
                 yield from _input(scene, stage, where, entry)
+
+
+def check_links(scene: Scene, stage: Stage) -> Iterator[Finding]:
+    """That a link to a data set that goes into another names the content that it has."""
+    if stage.locked is None:
+        return
+    for file in (file for output in stage.outputs if output.startswith(LINKS) for file in scene.contents.files(output)):
+        link = scene.mapping(file)
+        digest = scene.digest_of(str(link["path"]))
+        if digest is not None:
+            name, mend = f"content of {link['path']} as {file} names it", scene.mend(file, stage.name)
+            yield compared(stage.name, name, file, expected=digest, found=link["digest"], mend=mend, related=str(link["path"]))
 
 
 def _origin(scene: Scene, stage: Stage, folder: str, manifest: Manifest) -> Iterator[Finding]:

@@ -14,12 +14,14 @@ from pipelines.lineage.audit.findings import Attribution, Finding, Verdict, brok
 from pipelines.lineage.audit.gate import check_gate
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.audit.lock import check_asked, check_run
-from pipelines.lineage.audit.manifests import check_manifests
+from pipelines.lineage.audit.manifests import check_links, check_manifests
 from pipelines.lineage.audit.models import check_models
 from pipelines.lineage.audit.remote import Remote, check_remote
 from pipelines.lineage.audit.revision import Revision
 from pipelines.lineage.audit.runs import check_records
 from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.audit.sources import readable
+from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.stages import Project, Stage, read_project
@@ -34,11 +36,13 @@ CHECKS: tuple[Check, ...] = (
     check_asked,
     check_bytes,
     check_manifests,
+    check_links,
     check_gate,
     check_models,
     check_evaluation,
     check_report,
     check_records,
+    check_version,
 )
 DEEP_CHECKS: tuple[Check, ...] = (check_datasets, check_cache)
 
@@ -53,20 +57,28 @@ def audit_project(
     """
     revision = revision or ("HEAD" if is_bare() else "")
     tree: Tree = GitTree(revision) if revision else WorkingTree()
+    tree, faults = readable(tree)
     project = read_project(tree)
     graph = Graph(project.stages)
     names = graph.find(target) if target else list(graph.stages)
-    findings = audit_stages(project, graph, names, advance, deep=deep)
+    findings = audit_stages(project, graph, names, advance, deep=deep, faults=faults)
     return [*findings, *check_remote(project, graph, graph.upstream(names), Remote(), advance)] if remote else findings
 
 
 def audit_stages(
-    project: Project, graph: Graph, stages: Sequence[str], advance: Advance = lambda _: None, *, deep: bool = False
+    project: Project,
+    graph: Graph,
+    stages: Sequence[str],
+    advance: Advance = lambda _: None,
+    *,
+    deep: bool = False,
+    faults: Sequence[Finding] = (),
 ) -> list[Finding]:
     """Returns a finding for every link of these stages and of all above them, sources first.
 
     One damage is one broken link, where it is met first; every other link that it breaks is affected by it. `advance` is told what is
-    being looked at. With `deep`, every byte is read, whatever is remembered, and every digest and number is computed again.
+    being looked at. With `deep`, every byte is read, whatever is remembered, and every digest and number is computed again. `faults`
+    were found before.
     """
     contents: Contents = Revision(project, deep) if project.tree.revision else Workspace(project.tree, deep)
     with closing(contents):
@@ -74,7 +86,7 @@ def audit_stages(
         names = graph.upstream(list(stages))
         advance("reading")
         contents.prepare(_paths(graph.stages[name] for name in names), lambda: None)
-        found = Attribution().sort(_findings(scene, names, advance))
+        found = Attribution().sort((*faults, *_findings(scene, names, advance)))
         return [_dated(scene, finding) for finding in (*found, *_remarks(scene, names))]
 
 

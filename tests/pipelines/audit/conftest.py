@@ -1,0 +1,19 @@
+"""One small project that the real stages made, for all tests of the audit."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.audit.small_project import make_project
+
+
+@pytest.fixture(scope="session")
+def real_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Tests leave it as it is; who changes something copies it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
+        root = tmp_path_factory.mktemp("real") / "project"
+        root.mkdir()
+        make_project(root)
+        yield root
