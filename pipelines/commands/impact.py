@@ -29,7 +29,9 @@ def lines(found: Impact) -> Iterator[str]:
     if found.now.stages:
         yield f"Now, {len(found.now.stages)} stages depend on {found.target}:"
         yield from _touched(found.now)
-        yield f"  When it is mended: dvc repro {' '.join(found.now_rebuild)}"
+        versions = [f"datasets.{name.partition('@')[2]}.version" for name in found.now.stages if name.startswith("collect@")]
+        raised = f"raise {' and '.join(versions)}, " if versions else ""
+        yield f"  Mend it, {raised}then: dvc repro {' '.join(found.now_rebuild)}"
     elif found.now.unknown:
         yield f"Now, it cannot be told whether anything depends on {found.target}:"
         yield from _touched(found.now)

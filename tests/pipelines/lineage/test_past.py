@@ -86,7 +86,7 @@ def test_the_impact_of_an_episode_ends_with_its_removal(history: History, tmp_pa
     assert (result.exit_code, "Now, nothing depends on walks:w2." in result.output) == (0, True)
     assert "In 2 earlier states (main)" in result.output
     result = CliRunner().invoke(app, ["impact", "w3"])
-    assert (result.exit_code, "When it is mended: dvc repro evaluate@walks_iql" in result.output) == (1, True)
+    assert (result.exit_code, "Mend it, raise datasets.walks.version, then: dvc repro evaluate@walks_iql" in result.output) == (1, True)
     with pytest.raises(HindcastError, match="'walks:w99' is no data set, stage, path that a stage read or made, or episode"):
         impact("walks:w99")
 
