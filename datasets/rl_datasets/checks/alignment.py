@@ -21,6 +21,7 @@ from rl_datasets.checks.sample import Sample
 FIT_ROWS = 2048
 FEWEST = 200  # rows that a model can be fitted on
 FEWEST_OF_EPISODE = 8
+OF_STRETCH = 64  # rows of one episode that are looked at
 CATEGORIES = 64  # values of a category that are told apart
 COLUMNS = 64  # of the observation, beyond which a model would need more rows
 LATE, EARLY = "late", "early"
@@ -128,6 +129,7 @@ def _rows(sample: Sample | None, expected: Expected) -> _Rows | NotApplicable:
     if observation.shape[1] > COLUMNS:
         return NotApplicable(f"the observation has {observation.shape[1]} columns, more than {COLUMNS}")
     at = np.flatnonzero(sample.owner[:-3] == sample.owner[3:]) + 1
+    at = at[at - sample.starts[sample.owner[at]] <= OF_STRETCH]
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.isfinite(joined([observation, action, sample.reward]).sum(axis=1))
     at = at[np.logical_and.reduce([finite[at + offset] for offset in (-1, 0, 1, 2)])] if len(at) else at

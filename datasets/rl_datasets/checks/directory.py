@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from rl_datasets.checks.check import Running
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.params import CheckParams
 from rl_datasets.checks.report import Report
@@ -17,10 +16,9 @@ def check_directory(
     expected: Expected,
     params: CheckParams,
     advance: Callable[[int], None] = lambda _: None,
-    watching: Sequence[Running] = (),
 ) -> Report:
     """Checks the episodes of some splits together. Files that cannot be read are findings."""
-    return run_checks(read_recorded(reader, splits), expected, params, advance, watching)
+    return run_checks(read_recorded(reader, splits), expected, params, advance)
 
 
 def described_episodes(reader: RldsReader, splits: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from rl_datasets.checks.card import Shown
 from rl_datasets.checks.card.samples import Sample, choose
-from rl_datasets.checks.card.steps import SampledSteps
+from rl_datasets.checks.card.steps import steps_of
 from rl_datasets.checks.directory import check_directory
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.params import CheckParams
@@ -21,9 +21,8 @@ def run_gate(
     reader: RldsReader, splits: Sequence[str], expected: Expected, params: CheckParams, advance: Callable[[int], None] = lambda _: None
 ) -> tuple[Report, Shown]:
     """Checks the episodes of some splits together. Files that cannot be read are findings."""
-    steps = SampledSteps(expected)
-    report = check_directory(reader, splits, expected, params, advance, [steps])
-    return report, Shown(steps.result(), sample_episodes(reader, splits, report.table))
+    report = check_directory(reader, splits, expected, params, advance)
+    return report, Shown(steps_of(report, expected), sample_episodes(reader, splits, report.table))
 
 
 def sample_episodes(reader: RldsReader, splits: Sequence[str], table: pd.DataFrame) -> tuple[Sample, ...]:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from rl_datasets.checks.check import Covered, Severity
 from rl_datasets.checks.findings import Finding
+from rl_datasets.checks.sample import Sample
 
 Verdict = Literal["pass", "warn", "fail"]
 SEVERITIES: tuple[Severity, ...] = ("fail", "quarantine", "warn")  # the gravest first
@@ -56,6 +57,7 @@ class Report:
     summary: Mapping[str, Any]
     table: pd.DataFrame
     quarantine: tuple[Quarantined, ...] = ()  # in the order of the data
+    sample: Sample | None = None  # of the steps; no part of the JSON
 
     @property
     def verdict(self) -> Verdict:

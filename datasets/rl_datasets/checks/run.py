@@ -1,6 +1,6 @@
 """`run_checks`: all checks in one pass over the episodes, then over the table of them, and the numbers for the data card."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -24,12 +24,11 @@ def run_checks(
     expected: Expected,
     params: CheckParams,
     advance: Callable[[int], None] = lambda _: None,
-    watching: Sequence[Running] = (),
 ) -> Report:
     """Checks all episodes in one pass; memory is that of a block and a row for each episode. Same input, same report.
 
     An episode that doesn't meet the spec, or has no transition, is in no block: it is given to the checks as a Misfit, and is left
-    out of the summary of arrays. `watching` sees the blocks beside the checks, and yields nothing; `advance` is told of episodes.
+    out of the summary of arrays. `advance` is told of episodes.
     """
     expected = replace(expected)  # with a sample of its own
     tally, summary, rows = _Tally(params, expected), RunningSummary(expected.spec), _Rows()
@@ -43,15 +42,11 @@ def run_checks(
         elif isinstance(item, Block):
             rows.add(item)
             summary.add(item)
-            for watcher in watching:
-                tuple(watcher.block(item))
             advance(len(item.number))
     table = rows.table()
     tally.see(table)
-    for watcher in watching:
-        tuple(watcher.finish(table))
     results = tally.results(table)
-    return Report(results, summary.to_json(table), table, tally.quarantine.entries(table))
+    return Report(results, summary.to_json(table), table, tally.quarantine.entries(table), expected.sampler.result())
 
 
 class _Tally:

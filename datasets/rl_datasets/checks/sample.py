@@ -14,7 +14,7 @@ from rl_datasets.checks.fingerprint import mixed
 from rl_datasets.checks.leaf import Leaf
 
 SEGMENT = 256  # transitions of one episode
-ROWS = 1 << 16  # of the whole sample
+ROWS = 1 << 15  # of the whole sample
 VALUES = 1 << 23  # of all columns of the sample together
 LEVELS = (0.005, 0.5, 0.995)  # of `quantiles`
 

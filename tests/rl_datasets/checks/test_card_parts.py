@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from rl_datasets.checks import Expected
-from rl_datasets.checks.block import Block, blocks
+from rl_datasets.checks import CheckParams, Expected, run_checks
 from rl_datasets.checks.card.coverage import _plane, coverage
 from rl_datasets.checks.card.episodes import envelope, frames_of, thinned
 from rl_datasets.checks.card.figures import binned
 from rl_datasets.checks.card.samples import choose
-from rl_datasets.checks.card.steps import STEPS, SampledSteps, Steps
+from rl_datasets.checks.card.steps import Steps, steps_of
 from rl_datasets.checks.gate import sample_episodes
 from rl_datasets.page.pictures import diverging, heat, png
 from rl_datasets.rlds import RldsReader
@@ -63,29 +62,23 @@ def counted(number: int, steps: int, start: int) -> Episode:
 
 
 def sampled(episodes: list[Episode]) -> Steps:
-    steps = SampledSteps(Expected.of(SMALL))
-    for block in blocks(episodes, SMALL):
-        assert isinstance(block, Block)
-        assert list(steps.block(block)) == []
-    return steps.result()
+    expected = Expected.of(SMALL)
+    return steps_of(run_checks(episodes, expected, CheckParams()), expected)
 
 
-def test_all_steps_of_little_data_are_kept_but_the_last_of_each_episode():
+def test_all_steps_of_little_data_are_drawn_but_the_last_of_each_episode():
     steps = sampled([counted(0, 3, 0), counted(1, 2, 100)])
     assert steps.is_whole
     assert steps.arrays["reward"].ravel().tolist() == [0, 1, 2, 100, 101]
     assert steps.episode.tolist() == [0, 0, 0, 1, 1]
 
 
-def test_a_sample_of_much_data_is_bounded_and_of_all_places_alike():
-    steps = sampled([counted(number, 255, 256 * number) for number in range(1000)])  # as long as a power of two, with its last step
+def test_of_long_episodes_some_steps_are_drawn_each_with_its_own():
+    steps = sampled([counted(number, 999, 1000 * number) for number in range(20)])
     kept = steps.arrays["reward"].ravel()
-    assert STEPS <= len(kept) <= 2 * STEPS
     assert not steps.is_whole
-    assert (np.diff(kept) > 0).all()
-    phases = np.histogram(kept % 256, 8, (0, 256))[0] / len(kept)
-    assert np.abs(phases - 1 / 8).max() < 0.015  # four standard deviations
-    assert (steps.episode == kept // 256).all()
+    assert (steps.episode == kept // 1000).all()
+    assert set(steps.episode) == set(range(20))
 
 
 @given(st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=2000), st.integers(2, 50))

@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from rl_datasets.about import About
 from rl_datasets.checks.card import figures, sections
 from rl_datasets.checks.card.blocks import Picture, Section, markdown_of
@@ -26,7 +24,7 @@ PAGE, MARKDOWN = "card.html", "card.md"
 class Shown(NamedTuple):
     """What a card shows of the data themselves: some steps for the distribution of values, and some episodes whole."""
 
-    steps: Steps = Steps({}, np.zeros(0, np.int64), True)
+    steps: Steps = Steps()
     samples: Sequence[Sample] = ()
 
 

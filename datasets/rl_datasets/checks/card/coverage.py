@@ -31,7 +31,7 @@ def coverage(spec: EnvSpec, steps: Steps, policies: np.ndarray) -> tuple[str, st
     columns = {
         f"{name}[{index}]" if steps.arrays[name].shape[1] > 1 else name: column
         for name, leaf in named_leaves(spec.observation, "observation")
-        if name in steps.arrays and not leaf.is_discrete
+        if name in steps.arrays and not (leaf.is_discrete or leaf.is_image)
         for index, column in enumerate(steps.arrays[name].T.astype(np.float64))
     }
     plane = _plane(columns)

@@ -33,7 +33,9 @@ def columns(spec: EnvSpec, arrays: Mapping[str, Any], steps: Steps) -> str:
     figures = (
         part for name, leaf in leaves.items() if name in arrays for part in _columns(name, arrays[name], leaf, steps.arrays.get(name))
     )
-    return f'<div class="grid small">{"".join(figures)}</div>'
+    some = f" of a sample of {len(steps.episode):,} steps" if not steps.is_whole else ""
+    words = f"Histograms{some}; a dashed line is a bound. Under each: mean \u00b1 standard deviation, least to greatest, of all steps."
+    return f'<p class="quiet">{words}</p><div class="grid small">{"".join(figures)}</div>'
 
 
 def _by_policy(table: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -167,7 +167,8 @@ def _outcome(result: CheckResult) -> str:
     if result.verdict == "not applicable":
         return f"not applicable: {result.not_applicable}"
     faults = f", {count(result.faults, 'fault')}" if result.faults else ""
-    return OUTCOMES.get(result.verdict, result.verdict) + faults
+    covered = f", in {result.covered.episodes:,} of {count(result.covered.of, 'episode')}" if result.covered else ""
+    return OUTCOMES.get(result.verdict, result.verdict) + faults + covered
 
 
 def _set_aside(report: Report) -> list[tuple[str, ...]]:
