@@ -5,6 +5,7 @@ DVC's own resolver unfolds dvc.yaml, without opening a repository, so that a rev
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,8 +57,7 @@ class Project:
 
 def read_project(tree: Tree) -> Project:
     """Raises HindcastError where dvc.yaml, params.yaml or dvc.lock is missing or broken."""
-    values = _read_mapping(tree, PARAMS)
-    asked = _resolve(_read_mapping(tree, PIPELINE), values)
+    values, asked = _asked(_content(tree, PARAMS), _content(tree, PIPELINE))
     locked = read_lock(tree)
     stages = {name: _stage(name, entry, locked.get(name)) for name, entry in asked.items()}
     return Project(tree, values, stages, tuple(name for name in locked if name not in stages))
@@ -73,8 +73,8 @@ def read_stage(tree: Tree, name: str) -> tuple[Stage, dict[str, Any]] | None:
 
     Raises HindcastError as `read_project` does, and takes less time.
     """
-    values = _read_mapping(tree, PARAMS)
-    asked = _resolve(_read_mapping(tree, PIPELINE), values, name)
+    values = _mapping(_content(tree, PARAMS), PARAMS)
+    asked = _resolve(_mapping(_content(tree, PIPELINE), PIPELINE), values, name)
     if name not in asked:
         return None
     stage = _stage(name, asked[name], None)
@@ -107,14 +107,25 @@ def _keys(entries: Any) -> Iterator[str]:
         yield from [entry] if isinstance(entry, str) else (f"{file}:{key}" for file, keys in entry.items() for key in keys or ("",))
 
 
-def _read_mapping(tree: Tree, path: str) -> dict[str, Any]:
+@lru_cache(maxsize=64)
+def _asked(params: bytes, pipeline: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the values and the entries of all stages by name; nobody changes them. Most revisions of a project share both files."""
+    values = _mapping(params, PARAMS)
+    return values, _resolve(_mapping(pipeline, PIPELINE), values)
+
+
+def _content(tree: Tree, path: str) -> bytes:
     content = tree.read(path)
-    where = f"revision {tree.revision[:12]}" if tree.revision else "this folder"
     if content is None:
+        where = f"revision {tree.revision[:12]}" if tree.revision else "this folder"
         raise HindcastError(f"{path} is missing in {where}. Run from the project's root, where {path} is.")
+    return content
+
+
+def _mapping(content: bytes, path: str) -> dict[str, Any]:
     values = parse_yaml(content, path)
     if not isinstance(values, dict):
-        raise HindcastError(f"{path} of {where} holds {type(values).__name__}, but a mapping of sections is expected.")
+        raise HindcastError(f"{path} holds {type(values).__name__}, but a mapping of sections is expected.")
     return values
 
 

@@ -26,7 +26,7 @@ TOLERANCE = 1e-9  # relative; sums of other blocks may differ in the last digits
 NAMED = 3
 
 
-KEPT = 16  # data sets whose contents stay known
+KEPT, LARGEST_KEPT = 16, 100_000  # data sets whose contents stay known, and episodes of the largest of them
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Read:
 
     digest: str = ""
     episodes: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> digest
-    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> hash of what happened
+    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split, where there are several: id -> hash of what happened
     rows: dict[str, tuple[int, float]] = field(default_factory=dict)  # id -> length, return
     transitions: dict[str, int] = field(default_factory=dict)  # by split
     statistics: dict[str, Any] | None = None  # of train
@@ -136,7 +136,7 @@ def _rows(stage: Stage, folder: str, table: Mapping[str, Mapping[str, str]], rea
         for name in episodes:
             row, (length, episode_return) = table.get(name, {}), read.rows[name]
             same = row.get("split") == split and row.get("length") == str(length) and _number(row.get("episode_return")) == episode_return
-            if not same or row.get("content", read.contents[split][name]) != read.contents[split][name]:
+            if not same or row.get("content", read.contents[split].get(name)) != read.contents[split].get(name):
                 wrong.append(name)
     known = read.all_episodes
     wrong += [name for name, row in table.items() if name not in known and row.get("split") != QUARANTINE]
@@ -162,15 +162,15 @@ def _read(scene: Scene, folder: str) -> Read | None:
     """
     hashed = scene.contents.hashed(folder)
     key = hashed.md5 if hashed is not None else ""
-    if key not in _known:
-        with scene.directory(folder) as path:
-            if path is None:
-                return None
-            read = _read_directory(path)
-        if len(_known) >= KEPT:
+    if key in _known:
+        return _known[key]
+    with scene.directory(folder) as path:
+        read = None if path is None else _read_directory(path)
+    if read is not None and len(read.rows) <= LARGEST_KEPT:
+        while len(_known) >= KEPT:
             _known.pop(next(iter(_known)))
         _known[key] = read
-    return _known[key]
+    return read
 
 
 def _read_directory(path: Path) -> Read:
@@ -187,7 +187,8 @@ def _read_directory(path: Path) -> Read:
         contents = read.contents[split] = {}
         for episode in reader.episodes_of(shards):
             digest.add(episode)
-            contents[episode.episode_id] = content_key(episode)
+            if len(reader.splits) > 1:
+                contents[episode.episode_id] = content_key(episode)
             read.rows[episode.episode_id] = episode.length, episode.episode_return
             transitions += episode.length
             if split == TRAIN:

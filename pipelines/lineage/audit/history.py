@@ -43,7 +43,7 @@ class History:
                 return f"a change of {path} that is not committed"
             return self._last(path) if path in (PARAMS, PIPELINE, LOCK) or self.is_kept(path) else ""
         written = self._last(LOCK, f"-S{locked_md5}") if locked_md5 else ""
-        return f"after {written}, which put this hash into {LOCK}" if written else ""
+        return f"some time after {written}, which put this hash into {LOCK}" if written else ""
 
     def committed(self, path: str) -> bytes | None:
         """Returns what the last commit has at a path; None at a revision, and where there is none."""
@@ -59,17 +59,21 @@ class History:
         return {file[len(folder) + 1 :]: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in contents.items()}
 
     @cache  # noqa: B019
+    def uncommitted(self, folder: str) -> list["Changed"]:
+        """Returns the files below a folder that are edited or removed and not committed; none at a revision."""
+        options = ("--no-renames", "--name-status", "--relative", "-z", "HEAD", "--", folder)
+        status = b"" if self._revision else git_or_none("diff", *options) or b""
+        return _changed(status.decode("utf-8", "surrogateescape"), "")
+
+    @cache  # noqa: B019
     def changes(self, folder: str) -> list["Changed"]:
         """Returns every time that a file below a folder was edited or removed: first what is not committed, then the newest commit's."""
-        found = []
-        if not self._revision:
-            status = git_or_none("diff", "--no-renames", "--name-status", "--relative", "-z", "HEAD", "--", folder) or b""
-            found += _changed(status.decode("utf-8", "surrogateescape"), "")
+        found = self.uncommitted(folder)
         options = ("--no-renames", "--diff-filter=MD", "--name-status", "--relative", "-z", f"--format=%x01{COMMIT}")
         log = git_or_none("log", *options, self._revision or "HEAD", "--", folder) or b""
         for entry in log.decode("utf-8", "surrogateescape").split("\x01")[1:]:
             commit, _, names = entry.partition("\0")
-            found += _changed(names.lstrip("\n\0"), commit)
+            found = [*found, *_changed(names.lstrip("\n\0"), commit)]
         return found
 
     def _file_of(self, subject: str) -> str | None:

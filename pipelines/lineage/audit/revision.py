@@ -18,6 +18,7 @@ class Revision:
         self._store = Store(project)
         self._workspace = Workspace(project.tree, deep)
         self._places: dict[str, Path | None] = {}
+        self._same: dict[tuple[str, str], bool] = {}  # by an output and its md5
 
     def prepare(self, paths: Iterable[str], advance: Callable[[], None] = lambda: None) -> None:
         self._workspace.prepare((path for path in paths if self._is_output(path)), advance)
@@ -25,8 +26,9 @@ class Revision:
     def hashed(self, path: str) -> Hashed | None:
         if not self._is_output(path):
             return self._in_git(path)
-        md5 = self._store.md5(path)
-        files = self._store.files(path)
+        if self._is_as_it_was(path):
+            return self._workspace.hashed(path)
+        md5, files = self._store.md5(path), self._store.files(path)
         if not files or any(self.place(file) is None for file in files):
             return None
         listing = {file[len(path) + 1 :]: self._store.md5(file) or "" for file in files}
@@ -40,18 +42,40 @@ class Revision:
         return None if content is None else hashlib.sha256(content).hexdigest()
 
     def files(self, path: str) -> list[str]:
-        return self._store.files(path) if self._is_output(path) else self._tree.files(path)
+        if not self._is_output(path):
+            return self._tree.files(path)
+        if self._is_as_it_was(path):
+            return self._workspace.files(path)
+        return [file for file in self._store.files(path) if self.place(file) is not None]
 
     def read(self, file: str) -> bytes | None:
-        return self._store.read(file) if self._is_output(file) else self._tree.read(file)
+        if not self._is_output(file):
+            return self._tree.read(file)
+        place = self.place(file)
+        return None if place is None else place.read_bytes()
 
     def place(self, file: str) -> Path | None:
         if file not in self._places:
-            self._places[file] = self._store.find(file) if self._deep else self._seen(file)
+            self._places[file] = self._find(file)
         return self._places[file]
 
     def close(self) -> None:
         self._workspace.close()
+
+    def _is_as_it_was(self, path: str) -> bool:
+        """Whether the workspace has the whole output that a path is or lies in as the revision had it."""
+        output = self._store.output_of(path)
+        if output is None:
+            return False
+        if output not in self._same:
+            here = self._workspace.hashed(output[0])
+            self._same[output] = here is not None and here.md5 == output[1]
+        return self._same[output]
+
+    def _find(self, file: str) -> Path | None:
+        if self._is_as_it_was(file):
+            return Path(file) if Path(file).is_file() else None
+        return self._store.find(file) if self._deep else self._seen(file)
 
     def _seen(self, file: str) -> Path | None:
         """Where a file of an output is, by what the workspace's file was when it was last read, or by the cache's names."""

@@ -1,7 +1,8 @@
 """The audit itself: every check of every stage, sources first, and what concerns the project as a whole."""
 
+import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -16,15 +17,16 @@ from pipelines.lineage.audit.history import History
 from pipelines.lineage.audit.lock import check_asked, check_run
 from pipelines.lineage.audit.manifests import check_links, check_manifests
 from pipelines.lineage.audit.models import check_models
+from pipelines.lineage.audit.origins import check_packages, check_sources
 from pipelines.lineage.audit.remote import Remote, check_remote
 from pipelines.lineage.audit.revision import Revision
 from pipelines.lineage.audit.runs import check_records
 from pipelines.lineage.audit.scene import Scene
-from pipelines.lineage.audit.sources import readable
+from pipelines.lineage.audit.sources import open_project
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.stages import Project, Stage, read_project
+from pipelines.lineage.stages import Project, Stage
 from pipelines.lineage.tree import GitTree, Tree, WorkingTree, git_or_none
 from rl_datasets.errors import HindcastError
 
@@ -43,7 +45,10 @@ CHECKS: tuple[Check, ...] = (
     check_report,
     check_records,
     check_version,
+    check_sources,
+    check_packages,
 )
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError, csv.Error)  # of what is damaged
 DEEP_CHECKS: tuple[Check, ...] = (check_datasets, check_cache)
 
 
@@ -56,9 +61,13 @@ def audit_project(
     disk, its HEAD. Raises HindcastError where there is no such target or revision, or no remote that can be used.
     """
     revision = revision or ("HEAD" if is_bare() else "")
-    tree: Tree = GitTree(revision) if revision else WorkingTree()
-    tree, faults = readable(tree)
-    project = read_project(tree)
+    opened: AbstractContextManager[Tree] = GitTree(revision) if revision else nullcontext(WorkingTree())
+    with opened as tree:
+        return _audit_tree(tree, target, advance, deep, remote)
+
+
+def _audit_tree(tree: Tree, target: str, advance: Advance, deep: bool, remote: bool) -> list[Finding]:
+    project, faults = open_project(tree)
     graph = Graph(project.stages)
     names = graph.find(target) if target else list(graph.stages)
     findings = audit_stages(project, graph, names, advance, deep=deep, faults=faults)
@@ -108,7 +117,7 @@ def guarded(check: Check, scene: Scene, stage: Stage) -> Iterator[Finding]:
         yield from check(scene, stage)
     except HindcastError as error:
         yield broken(stage.name, link, (), found=str(error), mend="see there")
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         found = f"a content that is not what it should be ({type(error).__name__}: {error})"
         yield broken(
             stage.name, link, (), found=found, mend=f"restore its files with 'dvc checkout --force', or run 'dvc repro {stage.name}'"
@@ -122,6 +131,10 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
             mend = f"remove its lines from {LOCK} and its outputs, or restore its entry in params.yaml"
             found = f"a run of '{ghost}', which dvc.yaml and params.yaml no longer ask for: nothing tells whether it still holds"
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
+    changed = [change.path for change in scene.history.uncommitted(".")]
+    if changed:
+        found = f"{', '.join(changed[:3])}{f' and {len(changed) - 3} more' if len(changed) > 3 else ''} differ from the last commit"
+        yield note("", "what is committed", (), found=found, mend="who has only the commit cannot check what is here: commit it")
     if scene.deep:
         yield from unreferenced(scene)
     oldest = scene.contents.oldest if isinstance(scene.contents, Workspace) else None

@@ -111,6 +111,9 @@ def _circumstances(stage: Stage, link: str, record: Record) -> Iterator[Finding]
     if record.untracked:
         found = f"{record.path}: it read {', '.join(record.untracked[:3])}, which neither git nor DVC keeps"
         yield note(stage.name, link, record.path, found=found, mend=f"'dvc add {record.untracked[0]}' keeps it")
+    if record.is_dirty:
+        found = f"{record.path}: it ran on {record.commit[:10]} with {', '.join(record.changed[:3])} changed and not committed"
+        yield note(stage.name, link, record.path, found=found, mend="what it ran is what dvc.lock names; commit before the next run")
     if record.launcher == Launcher.HAND:
         yield note(stage.name, link, record.path, found=f"{record.path}: it was run by hand, and 'dvc commit' took it into {LOCK}")
     elif record.launcher == Launcher.EXPERIMENT:

@@ -95,15 +95,15 @@ class Scene:
         """Yields a folder on disk with the files of an output's folder; None where not all of them are here."""
         if isinstance(self.contents, Workspace):
             yield Path(folder)
-            return
-        places = {file[len(folder) + 1 :]: self.contents.place(file) for file in self.contents.files(folder)}
-        with TemporaryDirectory() as made:
-            for name, place in places.items():
-                if place is not None:
-                    link = Path(made, name)
+        elif self.contents.hashed(folder) is None:
+            yield None
+        else:
+            with TemporaryDirectory() as made:
+                for file in self.contents.files(folder):
+                    place, link = self.contents.place(file), Path(made, file[len(folder) + 1 :])
                     link.parent.mkdir(parents=True, exist_ok=True)
-                    link.symlink_to(place.absolute())
-            yield Path(made) if None not in places.values() else None
+                    link.symlink_to(Path(place or file).absolute())
+                yield Path(made)
 
     @cached_property
     def cached(self) -> dict[str, bool]:

@@ -1,21 +1,19 @@
 """Kinds of damage. Each is a function that plants one fault at a random place, and returns what the audit must name as the first break.
 
-Those of `consistent` are made with the lock, the cache and all digests brought to agree with them.
+Here are those of files and parameters; dvc.lock, records, and forgeries that agree with themselves have files of their own.
 """
 
-import json
 import random
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from pipelines.lineage.audit import Verdict
 from pipelines.lineage.graph import overlap
-from tests.pipelines.audit.world import LOCK, World
+from tests.pipelines.audit.world import World
 
 RECORDS = "artifacts/records/*/*.json"
 ANY_FILE = ("artifacts/raw/**/*", "artifacts/checks/**/*", "artifacts/splits/**/*", "artifacts/models/**/*", "artifacts/evals/**/*")
@@ -233,212 +231,3 @@ def an_input_undeclared(world: World, rng: random.Random) -> Expected:
     world.write("dvc.yaml", "".join(lines[:place] + lines[place + 1 :]))
     stages = [stage for stage in world.order if stage.partition("@")[0] == name]
     return Expected(stages[0], (f"dvc.yaml/{name}/deps",) if "$" not in path else ())
-
-
-# dvc.lock
-
-
-def some_entry(world: World, rng: random.Random) -> tuple[dict[str, Any], str, str, dict[str, Any]]:
-    """All stages, and of a random one its name, "deps" or "outs", and an entry of these."""
-    stages = world.lock()
-    stage = rng.choice(sorted(stages))
-    which = rng.choice(["deps", "outs"])
-    return stages, stage, which, rng.choice(stages[stage][which])
-
-
-def edit_hash(world: World, rng: random.Random) -> Expected:
-    stages, stage, which, entry = some_entry(world, rng)
-    digit = rng.randrange(32)
-    other = f"{(int(entry['md5'][digit], 16) + rng.randrange(1, 16)) % 16:x}"
-    entry["md5"] = entry["md5"][:digit] + other + entry["md5"][digit + 1 :]
-    world.write_lock(stages)
-    return Expected(stage, (f"{LOCK}/{stage}/{which}", entry["path"]))
-
-
-@kind
-def a_hash_in_the_lock_edited(world: World, rng: random.Random) -> Expected:
-    expected = edit_hash(world, rng)
-    return Expected(expected.stage, expected.paths[:1])
-
-
-@kind
-def a_hash_in_the_lock_edited_and_committed(world: World, rng: random.Random) -> Expected:
-    expected = edit_hash(world, rng)
-    world.commit()
-    return Expected("*", expected.paths)
-
-
-@kind
-def a_size_in_the_lock_edited(world: World, rng: random.Random) -> Expected:
-    stages, stage, which, entry = some_entry(world, rng)
-    name = rng.choice([name for name in ("size", "nfiles") if name in entry])
-    entry[name] += rng.randrange(1, 9)
-    world.write_lock(stages)
-    return Expected(stage, (f"{LOCK}/{stage}/{which}",))
-
-
-@kind
-def a_parameter_in_the_lock_edited(world: World, rng: random.Random) -> Expected:
-    stages = world.lock()
-    stage = rng.choice([name for name in sorted(stages) if name.startswith(("collect", "train", "evaluate", "split"))])
-    params = stages[stage]["params"]["params.yaml"]
-    key = rng.choice(sorted(params))
-    params[key] = {**params[key], "seed": 77} if isinstance(params[key], dict) else "9.9.9"
-    world.write_lock(stages)
-    return Expected(stage, (f"{LOCK}/{stage}/params",))
-
-
-@kind
-def a_command_in_the_lock_edited(world: World, rng: random.Random) -> Expected:
-    stages, stage, *_ = some_entry(world, rng)
-    stages[stage]["cmd"] += " --again"
-    world.write_lock(stages)
-    return Expected(stage, (f"dvc.yaml/{stage}",))
-
-
-@kind
-def a_stage_lost_from_the_lock(world: World, rng: random.Random) -> Expected:
-    stages, stage, *_ = some_entry(world, rng)
-    del stages[stage]
-    world.write_lock(stages)
-    return Expected(stage, (f"{LOCK}/{stage}",))
-
-
-@kind
-def a_stage_with_the_lines_of_another(world: World, rng: random.Random) -> Expected:
-    stages = world.lock()
-    first, second = rng.choice([("train@carts_bc", "train@all_bc"), ("split@carts", "split@all"), ("check@all", "check@logged")])
-    stages[first] = stages[second]
-    world.write_lock(stages)
-    return Expected(first)
-
-
-@kind
-def hashes_of_another_run_in_the_lock(world: World, rng: random.Random) -> Expected:
-    """As in a dvc.lock from another commit: it agrees with itself, and not with what is here."""
-    stages = world.lock()
-    path = rng.choice(["artifacts/raw/carts", "artifacts/splits/all", "artifacts/models/carts_bc/policies", "artifacts/checks/logged"])
-    md5 = next(entry["md5"] for stage in stages.values() for entry in stage["outs"] if entry["path"] == path)
-    world.write(LOCK, Path(LOCK).read_text().replace(md5, f"{rng.getrandbits(128):032x}.dir"))
-    world.commit()
-    return Expected(world.maker(path), (path,))
-
-
-@kind
-def a_merge_marker(world: World, rng: random.Random) -> Expected:
-    lines = Path(LOCK).read_text().splitlines(keepends=True)
-    lines.insert(rng.randrange(len(lines)), rng.choice(["<<<<<<< HEAD\n", "=======\n", ">>>>>>> other\n"]))
-    world.write(LOCK, "".join(lines))
-    return Expected("", (LOCK,))
-
-
-@kind
-def a_stage_twice_in_the_lock(world: World, rng: random.Random) -> Expected:
-    text = Path(LOCK).read_text()
-    blocks = re.findall(r"^  \S+:\n(?:    .*\n)+", text, re.MULTILINE)
-    world.write(LOCK, text + rng.choice(blocks))
-    return Expected("", (LOCK,))
-
-
-@kind
-def a_ghost_in_the_lock(world: World, rng: random.Random) -> Expected:
-    stages, stage, *_ = some_entry(world, rng)
-    stages["train@gone"] = stages[stage]
-    world.write_lock(stages)
-    return Expected("", (f"{LOCK}/train@gone",), Verdict.UNKNOWN)
-
-
-# Records
-
-
-def seal(event: dict[str, Any]) -> dict[str, Any]:
-    from pipelines.lineage.records import INTEGRITY, digest_of
-
-    event["run"]["facets"][INTEGRITY]["digest"] = digest_of(event)
-    return event
-
-
-def forge(world: World, rng: random.Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """A record's path and content, and the facet of one of its outputs, with another hash already."""
-    path = some_file(world, rng, RECORDS)
-    event = json.loads(Path(path).read_bytes())
-    facet = rng.choice(event["outputs"])["facets"]["hindcast_content"]
-    name = rng.choice(sorted(facet["files"]))
-    facet["files"][name] = f"{rng.getrandbits(128):032x}"
-    return path, event, facet
-
-
-@kind
-def a_record_forged(world: World, rng: random.Random) -> Expected:
-    path, event, _ = forge(world, rng)
-    world.write_json(path, seal(event))
-    return Expected(path.split("/")[-2], (path,))
-
-
-@kind
-def a_record_forged_and_committed(world: World, rng: random.Random) -> Expected:
-    path, event, _ = forge(world, rng)
-    world.write_json(path, seal(event))
-    world.commit()
-    return Expected(path.split("/")[-2], (path,))
-
-
-@kind
-def a_record_invented(world: World, rng: random.Random) -> Expected:
-    """A run that never was, of the same causes and with other outputs."""
-    path, event, _ = forge(world, rng)
-    run = f"{rng.getrandbits(32):08x}"
-    event["run"]["runId"] = run + event["run"]["runId"][8:]
-    invented = f"{path.rpartition('-')[0]}-{run}.json"
-    world.write_json(invented, seal(event))
-    return Expected(path.split("/")[-2], (invented, path))
-
-
-@kind
-def a_record_deleted(world: World, rng: random.Random) -> Expected:
-    path = some_file(world, rng, RECORDS)
-    world.remove(path)
-    return Expected(path.split("/")[-2], (path,))
-
-
-@kind
-def a_record_deleted_and_committed(world: World, rng: random.Random) -> Expected:
-    path = some_file(world, rng, RECORDS)
-    world.remove(path)
-    world.commit()
-    return Expected(path.split("/")[-2], (path,))
-
-
-@kind
-def a_record_copied(world: World, rng: random.Random) -> Expected:
-    path = some_file(world, rng, RECORDS)
-    stage = rng.choice([name for name in world.order if name != path.split("/")[-2]])
-    copy = f"artifacts/records/{stage}/{Path(path).name}"
-    world.write(copy, Path(path).read_bytes())
-    return Expected(stage, (copy,))
-
-
-@kind
-def a_record_copied_beside_itself(world: World, rng: random.Random) -> Expected:
-    path = some_file(world, rng, RECORDS)
-    copy = f"{path.rpartition('-')[0]}-{rng.getrandbits(32):08x}.json"
-    world.write(copy, Path(path).read_bytes())
-    return Expected(path.split("/")[-2], (copy,))
-
-
-@kind
-def a_version_not_raised(world: World, rng: random.Random) -> Expected:
-    """A run that git has on record made another content of the same version."""
-    path = some_file(world, rng, "artifacts/records/collect@*/*.json")
-    stage = path.split("/")[-2]
-    event = json.loads(Path(path).read_bytes())
-    run, started = f"{rng.getrandbits(32):08x}", "2020-01-02T03:04:05.000+00:00"
-    facets = event["run"]["facets"]
-    facets["hindcast_run"]["started"] = started
-    facets["hindcast_parameters"]["values"][f"datasets.{stage.partition('@')[2]}"]["seed"] = 99
-    event["run"]["runId"] = run + event["run"]["runId"][8:]
-    content = event["outputs"][0]["facets"]["hindcast_content"]
-    content["digest"], content["files"] = f"{rng.getrandbits(256):064x}", {"manifest.json": f"{rng.getrandbits(128):032x}"}
-    world.write_json(f"artifacts/records/{stage}/20200102T030405-{run}.json", seal(event))
-    world.commit()
-    return Expected(stage, (event["outputs"][0]["name"],))

@@ -1,0 +1,101 @@
+"""Kinds of damage to records. See faults.py."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from pipelines.lineage.records import INTEGRITY, digest_of
+from tests.pipelines.audit.faults import RECORDS, Expected, kind, some_file
+from tests.pipelines.audit.world import World
+
+
+def seal(event: dict[str, Any]) -> dict[str, Any]:
+    event["run"]["facets"][INTEGRITY]["digest"] = digest_of(event)
+    return event
+
+
+def forge(world: World, rng: random.Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A record's path and content, and the facet of one of its outputs, with another hash already."""
+    path = some_file(world, rng, RECORDS)
+    event = json.loads(Path(path).read_bytes())
+    facet = rng.choice(event["outputs"])["facets"]["hindcast_content"]
+    name = rng.choice(sorted(facet["files"]))
+    facet["files"][name] = f"{rng.getrandbits(128):032x}"
+    return path, event, facet
+
+
+@kind
+def a_record_forged(world: World, rng: random.Random) -> Expected:
+    path, event, _ = forge(world, rng)
+    world.write_json(path, seal(event))
+    return Expected(path.split("/")[-2], (path,))
+
+
+@kind
+def a_record_forged_and_committed(world: World, rng: random.Random) -> Expected:
+    path, event, _ = forge(world, rng)
+    world.write_json(path, seal(event))
+    world.commit()
+    return Expected(path.split("/")[-2], (path,))
+
+
+@kind
+def a_record_invented(world: World, rng: random.Random) -> Expected:
+    """A run that never was, of the same causes and with other outputs."""
+    path, event, _ = forge(world, rng)
+    run = f"{rng.getrandbits(32):08x}"
+    event["run"]["runId"] = run + event["run"]["runId"][8:]
+    invented = f"{path.rpartition('-')[0]}-{run}.json"
+    world.write_json(invented, seal(event))
+    return Expected(path.split("/")[-2], (invented, path))
+
+
+@kind
+def a_record_deleted(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    world.remove(path)
+    return Expected(path.split("/")[-2], (path,))
+
+
+@kind
+def a_record_deleted_and_committed(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    world.remove(path)
+    world.commit()
+    return Expected(path.split("/")[-2], (path,))
+
+
+@kind
+def a_record_copied(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    stage = rng.choice([name for name in world.order if name != path.split("/")[-2]])
+    copy = f"artifacts/records/{stage}/{Path(path).name}"
+    world.write(copy, Path(path).read_bytes())
+    return Expected(stage, (copy,))
+
+
+@kind
+def a_record_copied_beside_itself(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    copy = f"{path.rpartition('-')[0]}-{rng.getrandbits(32):08x}.json"
+    world.write(copy, Path(path).read_bytes())
+    return Expected(path.split("/")[-2], (copy,))
+
+
+@kind
+def a_version_not_raised(world: World, rng: random.Random) -> Expected:
+    """A run that git has on record made another content of the same version."""
+    path = some_file(world, rng, "artifacts/records/collect@*/*.json")
+    stage = path.split("/")[-2]
+    event = json.loads(Path(path).read_bytes())
+    run, started = f"{rng.getrandbits(32):08x}", "2020-01-02T03:04:05.000+00:00"
+    facets = event["run"]["facets"]
+    facets["hindcast_run"]["started"] = started
+    facets["hindcast_parameters"]["values"][f"datasets.{stage.partition('@')[2]}"]["seed"] = 99
+    event["run"]["runId"] = run + event["run"]["runId"][8:]
+    content = event["outputs"][0]["facets"]["hindcast_content"]
+    content["digest"], content["files"] = f"{rng.getrandbits(256):064x}", {"manifest.json": f"{rng.getrandbits(128):032x}"}
+    world.write_json(f"artifacts/records/{stage}/20200102T030405-{run}.json", seal(event))
+    world.commit()
+    return Expected(stage, (event["outputs"][0]["name"],))
