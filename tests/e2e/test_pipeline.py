@@ -43,6 +43,29 @@ def test_another_clone_makes_the_same_bytes(finished, tmp_path):
     clone.run("dvc", "repro", "--force", "evaluate@hopper_cql")
     assert (clone.root / "dvc.lock").read_text() == (finished.root / "dvc.lock").read_text()
     assert clone.run("git", "status", "--porcelain", "--untracked-files=no").stdout == ""
+    clone.commit()  # the records of these runs
+    clone.run("hindcast", "audit", "evaluate@hopper_cql", "--deep")
+
+
+def test_what_is_pulled_elsewhere_passes_the_deep_audit_and_is_released(finished, tmp_path):
+    """As docs/how-to/remotes.md says: set up, push, clone, pull, audit; then a release, fetched by its name."""
+    subprocess.run(["git", "clone", "-q", str(finished.root), str(tmp_path / "here")], check=True)
+    here = type(finished)(tmp_path / "here")
+    here.run("dvc", "cache", "dir", "--local", str(finished.root / ".dvc/cache"))
+    here.run("dvc", "remote", "add", "--default", "store", str(tmp_path / "store"))
+    here.run("dvc", "remote", "modify", "store", "verify", "true")
+    here.commit()
+    here.run("dvc", "push")
+    subprocess.run(["git", "clone", "-q", str(here.root), str(tmp_path / "there")], check=True)
+    there = type(finished)(tmp_path / "there")
+    there.run("dvc", "pull")
+    there.run("hindcast", "audit", "--deep", "--remote")
+    for key, value in (("user.name", "test"), ("user.email", "test@localhost")):
+        there.run("git", "config", key, value)
+    there.run("hindcast", "release", "hopper_cql")
+    there.run("dvc", "artifacts", "get", ".", "hopper_cql", "--rev", "v1.0.0", "--out", str(tmp_path / "got"))
+    bundle = "seed_0/policy.safetensors"
+    assert (tmp_path / "got" / bundle).read_bytes() == (finished.root / "artifacts/models/hopper_cql/policies" / bundle).read_bytes()
 
 
 def test_audit_and_metrics_work(finished):
