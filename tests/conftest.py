@@ -1,4 +1,4 @@
-"""What holds for every test: JAX refuses to broadcast ranks silently, uses the CPU, and compiles quickly. And what several share: a browser.
+"""What holds for every test: JAX refuses to broadcast ranks silently, uses the CPU, and compiles quickly. And a browser, for all.
 
 What is about bits takes `as_shipped`; benchmarks compile as ever, and so do processes that tests start, unless they say otherwise.
 """

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Protocol
 
-from pipelines.lineage.provenance.model import Fault, Kind, Node, Provenance, around
+from pipelines.lineage.provenance.model import MADE, Fault, Node, Provenance, around
 from pipelines.lineage.provenance.trace import main_id
 
 SHOWN = ("broken", "affected", "cannot tell")
@@ -35,14 +35,14 @@ def with_findings(graph: Provenance, findings: Iterable[Found]) -> Provenance:
 
 
 def _node_of(graph: Provenance, finding: Found) -> str:
-    """What stands for the subject: of several, that which the stage made or used; else all that the stage made."""
+    """What stands for the subject. What is wrong about an input that another stage made is wrong about what this stage made from it."""
     stage = finding.subject.removeprefix("dvc.lock/") if finding.subject.startswith("dvc.lock/") else finding.stage
     main = main_id(stage) if stage else ""
     used = {link.source for link in graph.links if link.made == main}
     by_path = around(graph.nodes.values(), finding.subject) if finding.subject else []
-    by_path.sort(key=lambda name: _distance(graph.nodes[name], stage, name in used))
-    return by_path[0] if by_path else main
+    own = [name for name in by_path if main not in graph.nodes or _is_of(graph.nodes[name], stage, name in used)]
+    return own[0] if own else main
 
 
-def _distance(node: Node, stage: str, is_used: bool) -> int:
-    return 0 if is_used and node.kind in (Kind.CODE, Kind.PARAMETERS) else 1 if node.stage == stage else 2
+def _is_of(node: Node, stage: str, is_used: bool) -> bool:
+    return node.stage == stage or (is_used and node.kind not in MADE)
