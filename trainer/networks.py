@@ -23,6 +23,7 @@ from jax import Array
 from rl_datasets.schema import Tree
 from trainer.encoders import Encoder, LeafEncoder, default_float
 from trainer.learner import Initialization, LearnerParams
+from trainer.products import with_transposed
 
 Initializer = Callable[..., Array]
 
@@ -35,6 +36,7 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "leaky_relu": nn.leaky_relu,
 }
 RLKIT_BIAS = 0.1
+THIN = 64  # columns of a first layer that costs little to compute twice
 
 
 @dataclass(frozen=True)
@@ -103,9 +105,13 @@ class Torso(nn.Module):
 
     @nn.compact
     def __call__(self, features: Array, action: Array | None = None, train: bool = False) -> Array:
-        hidden = features
+        hidden, across = features, None
         for layer, size in enumerate(self.style.hidden_sizes):
-            inputs, hidden = hidden, self._first(features, action) if layer == 0 else self._dense(hidden, size)
+            inputs = hidden
+            if layer == 0:
+                hidden, across = self._first(features, action)
+            else:
+                hidden, across = self._dense(hidden, size, across), None
             if self.style.layer_norm:
                 hidden = nn.LayerNorm(param_dtype=default_float())(hidden)
             hidden = ACTIVATIONS[self.style.activation](hidden)
@@ -115,22 +121,38 @@ class Torso(nn.Module):
                 hidden = hidden + inputs
         return hidden
 
-    def _dense(self, hidden: Array, size: int) -> Array:
+    def _dense(self, hidden: Array, size: int, across: Array | None) -> Array:
+        """With `across`, which is `hidden` transposed, [features, rows], its gradient costs less."""
         kernel_init, bias_init = hidden_initializers(self.style, hidden.shape[-1])
-        outputs: Array = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float())(hidden)
+        product = None if across is None else with_transposed(across)
+        layer = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float(), dot_general=product)
+        outputs: Array = layer(hidden)
         return outputs
 
-    def _first(self, features: Array, action: Array | None) -> Array:
+    def _first(self, features: Array, action: Array | None) -> tuple[Array, Array | None]:
+        """The first layer before its activation, and what comes out after it, transposed: [features, rows]; None where that is no use."""
         split, extra, size = features.shape[-1], 0 if action is None else action.shape[-1], self.style.hidden_sizes[0]
         kernel_init, bias_init = hidden_initializers(self.style, split + extra)
         kernel = self.param("kernel", kernel_init, (split + extra, size), default_float())
         bias = self.param("bias", bias_init, (size,), default_float())
         if action is not None and action.ndim == features.ndim:
             features, action = jnp.concatenate([features, action], axis=-1), None  # one action a state: one product
+        plain = len(self.style.hidden_sizes) > 1 and features.ndim == 2 and not self.style.layer_norm and not self.style.dropout
+        worth = plain and split + extra <= THIN and jax.default_backend() == "cpu"
+        across = self._across(kernel, bias, features, action) if worth else None
         hidden = features @ kernel[: features.shape[-1]] + jnp.expand_dims(bias, 0)
         if action is None:
-            return hidden
-        return jnp.expand_dims(hidden, tuple(range(action.ndim - hidden.ndim))) + action @ kernel[split:]
+            return hidden, across
+        return jnp.expand_dims(hidden, tuple(range(action.ndim - hidden.ndim))) + action @ kernel[split:], across
+
+    def _across(self, kernel: Array, bias: Array, features: Array, action: Array | None) -> Array:
+        """See trainer/products.py."""
+        split = features.shape[-1]
+        hidden = kernel[:split].T @ features.T + jnp.expand_dims(bias, 1)
+        if action is not None:
+            rows = kernel[split:].T @ action.reshape(-1, action.shape[-1]).T
+            hidden = (jnp.expand_dims(hidden, 1) + rows.reshape(len(rows), -1, len(features))).reshape(len(rows), -1)
+        return ACTIVATIONS[self.style.activation](hidden)
 
 
 class Value(nn.Module):
