@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rl_datasets.errors import HindcastError
 
@@ -96,13 +96,18 @@ class SplitSection(SplitParams):
     @model_validator(mode="after")
     def _overrides(self) -> "SplitSection":
         for name in self.datasets:
-            self.of(name)
+            try:
+                self.of(name)
+            except ValidationError as error:
+                fault = error.errors()[0]
+                where = ".".join(map(str, ("datasets", name, *fault["loc"])))
+                raise ValueError(f"{where}: found {fault['input']!r}; {fault['msg'].removeprefix('Value error, ')}") from error
         return self
 
     def of(self, dataset: str) -> SplitParams:
         """Returns the parameters of one data set: its own, and for the rest those of all."""
         common = self.model_dump(mode="json", exclude={"datasets"}, exclude_unset=True)
-        return SplitParams.model_validate({**common, **self.datasets.get(dataset, {})})
+        return SplitParams.model_validate({**common, **self.datasets.get(dataset, {})}, strict=True)
 
 
 def assign_split(group: str, fractions: Fractions, seed: int) -> str:

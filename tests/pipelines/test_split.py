@@ -38,9 +38,9 @@ def episode(index: int) -> Episode:
     return Episode(f"toy-{index:03d}", observation, action, reward.astype(np.float32), discount, False, metadata)
 
 
-def params(seed: int = 0, **fractions: float) -> Params:
+def params(seed: int = 0, checks: dict[str, str] | None = None, **fractions: float) -> Params:
     entry = {"builder": "gymnasium", "version": "1.0.0", "seed": 0, "source": "requirements.lock", "options": {}}
-    sections = {"checks": {"default": {}}, "split": {"fractions": fractions, "seed": seed}, "learners": {}, "experiments": {}}
+    sections = {"checks": {"default": checks or {}}, "split": {"fractions": fractions, "seed": seed}, "learners": {}, "experiments": {}}
     return Params.model_validate({"datasets": {"toy": entry}, **sections})
 
 
@@ -180,6 +180,26 @@ def test_data_that_the_gate_did_not_pass_are_refused(project):
     with pytest.raises(HindcastError, match=r"did not pass 'toy'; artifacts/checks/toy/card\.html says why"):
         split.run("toy", params())
     assert (FOLDER / "manifest.json").read_bytes() == before
+
+
+def test_what_the_gate_sets_aside_is_in_no_split_and_listed_with_the_reason(project):
+    before = pd.read_csv(FOLDER / "episodes.csv").set_index("episode_id")["split"]
+    episodes = [episode(index) for index in range(150)]
+    episodes[8].reward[1] = np.nan
+    write_raw(episodes)
+    asked = params(checks={"finite": "quarantine"})
+    check.run("toy", asked)
+    split.run("toy", asked)
+    after = pd.read_csv(FOLDER / "episodes.csv", keep_default_na=False).set_index("episode_id")
+    assert after.index[after["split"] == "quarantine"].tolist() == ["toy-008"]
+    assert after.loc["toy-008", "reason"].startswith("finite: found reward = nan; expected ")
+    assert (after["split"].drop("toy-008") == before.drop("toy-008")).all()
+    found = {e.episode_id for episodes in found_splits().values() for e in episodes}
+    assert found == set(before.index) - {"toy-008"}
+    assert read_manifest(FOLDER).counts["quarantine_episodes"] == 1
+    (Path("artifacts/checks/toy") / "quarantine.csv").write_text("episode_id,check,step,reason\n")
+    with pytest.raises(HindcastError, match=r"quarantine\.csv .* was cut or changed since"):
+        split.run("toy", asked)
 
 
 def test_data_that_never_were_checked_are_refused(tmp_path, monkeypatch):

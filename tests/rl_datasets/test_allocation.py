@@ -221,8 +221,13 @@ def test_one_data_set_may_be_divided_otherwise():
     )
     assert section.of("trips") == SplitParams(seed=3, group="driver", fractions=ALL_IN_TRAIN)
     assert section.of("other") == SplitParams(seed=3)
-    with pytest.raises(ValueError, match="only 'episode' is possible"):
-        SplitSection.model_validate({"datasets": {"trips": {"unit": "transition"}}})
+    for wrong, words in (
+        ({"unit": "transition"}, r"datasets\.trips\.unit: found 'transition'; only 'episode' is possible"),
+        ({"grup": "driver"}, r"datasets\.trips\.grup: found 'driver'; Extra inputs"),
+        ({"seed": "3"}, r"datasets\.trips\.seed: found '3'; Input should be a valid integer"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SplitSection.model_validate({"datasets": {"trips": wrong}})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The page on how to add a data set: its builder runs as printed, and its entries are what params.yaml takes."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -11,17 +12,21 @@ from ruamel.yaml import YAML
 import rl_datasets.builders
 from pipelines import collect
 from pipelines.params import Params, validate_all
+from rl_datasets.allocation import time_borders
 from rl_datasets.builder import Context, known_builders, load_builder
 from rl_datasets.manifest import read_manifest
 from rl_datasets.schema import validate_episode
+from rl_datasets.splits import SplitParams
 
 REST = {"checks": {"default": {}}, "split": {}, "learners": {}, "experiments": {}}
 PAGE = (Path(__file__).parents[2] / "datasets" / "README.md").read_text(encoding="utf-8")
 
 
+BLOCKS = [YAML(typ="safe").load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+
+
 def entries() -> dict[str, Any]:
-    blocks = [YAML(typ="safe").load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
-    return {name: entry for block in blocks for name, entry in block["datasets"].items()}
+    return {name: entry for block in BLOCKS for name, entry in block.get("datasets", {}).items()}
 
 
 @pytest.fixture
@@ -68,3 +73,18 @@ def test_the_entries_of_imports_work_as_printed(name, tmp_path, monkeypatch) -> 
     manifest = read_manifest(collect.run(name, params))
     assert manifest.counts["episodes"] >= 2
     assert manifest.counts["rows_read"] >= manifest.counts["transitions"] > 0
+
+
+def test_the_options_of_splits_and_checks_are_valid() -> None:
+    others = {section: value for block in BLOCKS for section, value in block.items() if section in ("split", "checks")}
+    assert set(others) == {"split", "checks"}
+    datasets = entries()
+    params = Params.model_validate_json(json.dumps({**REST, "datasets": datasets, **others}, default=str))
+    assert params.split_of("trips").group == "driver"
+    assert params.split_of("walker").fractions.test == 0
+    order = params.split_of("demonstrations").order
+    assert order is not None
+    assert time_borders([], order, params.split_of("demonstrations").fractions)["test"] == 1775001600.0
+    assert params.checks_of("pendulum_noisy").of("replay").severity == "fail"
+    listed = set(re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \|", PAGE, re.MULTILINE))
+    assert set(SplitParams.model_fields) <= {name for names in listed for name in names}

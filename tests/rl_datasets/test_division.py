@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rl_datasets.allocation import QUARANTINE
+from rl_datasets.builder import Context
+from rl_datasets.builders.table import Builder, Options
 from rl_datasets.contents import contents_of
 from rl_datasets.division import divide, read_quarantine
 from rl_datasets.errors import HindcastError
@@ -193,3 +195,42 @@ def test_a_split_that_is_unlike_train_is_told(tmp_path):
     )
     folder = divided(tmp_path, slow)
     assert not any("unlike" in note for note in read_manifest(folder).notes)
+
+
+def imported(source: Path, name: str, **options) -> Builder:
+    values = {
+        "env_id": "Hill-v0",
+        "observation": ["x", "y"],
+        "action": {"columns": ["push"], "minimum": -9, "maximum": 9},
+        "reward": "points",
+    }
+    ends = {"kind": "ids", "column": "trip", "sequence": "minute"}
+    return Builder(Options.model_validate({**values, "ends": ends, **options}), Context(name, source=source))
+
+
+def test_the_same_file_imported_under_two_names_is_found(tmp_path):
+    """Under another name with another policy's name, with rewards in another unit, and with noise of rounding in the file itself."""
+    rng = np.random.default_rng(0)
+    rows = [(trip, minute, *rng.normal(size=4)) for trip in range(100) for minute in range(20)]
+    names = ("trip", "minute", "x", "y", "push", "points")
+    for file, digits in (("trips.csv", 9), ("rounded.csv", 4)):
+        lines = [",".join(f"{value:.{digits}g}" if isinstance(value, float) else str(value) for value in row) for row in rows]
+        (tmp_path / file).write_text("\n".join([",".join(names), *lines]))
+    entries = {
+        "trips": imported(tmp_path / "trips.csv", "trips"),
+        "again": imported(tmp_path / "trips.csv", "again", policy="somebody"),
+        "scaled": imported(tmp_path / "trips.csv", "scaled", reward={"columns": "points", "scale": 0.1}),
+        "rounded": imported(tmp_path / "rounded.csv", "rounded"),
+    }
+    found = {}
+    for name, builder in entries.items():
+        raw = tmp_path / "raw" / name
+        written = write_rlds(raw, name, "1.0.0", builder.spec(), {"raw": builder.episodes(0)})
+        write_manifest(raw, Manifest(f"collect@{name}", written.digest, {}))
+        divide(raw, tmp_path / "splits" / name, name, "1.0.0", SplitParams(), ())
+        found[name] = read_contents(tmp_path / "splits" / name)
+    assert shared(found["trips"], found["again"])[:3] == (100, 0, 0)
+    equal, near, across, _ = shared(found["trips"], found["scaled"])
+    assert (equal, near) == (0, 100)
+    assert across > 10
+    assert shared(found["trips"], found["rounded"])[:2] == (0, 100)
