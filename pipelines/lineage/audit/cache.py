@@ -1,9 +1,11 @@
 """DVC's cache: every object against the hash that its name says. Only a deep audit reads it."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from pipelines.lineage.audit.findings import Finding, broken, holds, note
 from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.hashing import digests_of_all
 from pipelines.lineage.stages import Stage
 from pipelines.lineage.store import FOLDER
 
@@ -38,6 +40,14 @@ def unreferenced(scene: Scene) -> Iterator[Finding]:
         found = f"another in {', '.join(places[:NAMED])}{' and more' if len(places) > NAMED else ''}"
         mend = "it belongs to another revision: remove it, and 'dvc fetch --all-commits' brings it back from a remote"
         yield broken("", "cache of older runs", places, expected="content of the hash in its name", found=found, mend=mend)
+
+
+def read_cache(folder: Path) -> dict[str, bool]:
+    """Returns the hash in the name of each object in a cache, with whether its content has it. Reads them all, with all cores."""
+    files = sorted(path for path in (folder / "files" / "md5").glob("??/*") if path.is_file() and "." not in path.stem)
+    names = [path.parent.name + path.name for path in files]
+    pairs = zip(names, digests_of_all((path, False) for path in files), strict=True)
+    return {name: digests is not None and digests.md5 == name.removesuffix(FOLDER) for name, digests in pairs}
 
 
 def _objects(scene: Scene, path: str, md5: str) -> list[str]:

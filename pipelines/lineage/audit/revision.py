@@ -16,6 +16,7 @@ class Revision:
     def __init__(self, project: Project, deep: bool) -> None:
         self._tree, self._deep = project.tree, deep
         self._store = Store(project)
+        self._outputs = sorted(path for stage in project.stages.values() for path in stage.locked_hashes("outs"))
         self._workspace = Workspace(project.tree, deep)
         self._places: dict[str, Path | None] = {}
         self._same: dict[tuple[str, str], bool] = {}  # by an output and its md5
@@ -28,6 +29,8 @@ class Revision:
             return self._in_git(path)
         if self._is_as_it_was(path):
             return self._workspace.hashed(path)
+        if self._store.output_of(path) is None:
+            return self._around(path)
         md5, files = self._store.md5(path), self._store.files(path)
         if not files or any(self.place(file) is None for file in files):
             return None
@@ -36,6 +39,17 @@ class Revision:
         if md5 is not None and not md5.endswith(FOLDER):
             return Hashed(md5, size, None)
         return Hashed(folder_md5(listing), size, listing)
+
+    def _around(self, folder: str) -> Hashed | None:
+        """A folder that outputs lie in, as those of many stages do."""
+        parts = {output: self.hashed(output) for output in self._outputs if output.startswith(f"{folder}/")}
+        listing: dict[str, str] = {}
+        for output, part in parts.items():
+            if part is None:
+                return None
+            inside = {output: part.md5} if part.listing is None else {f"{output}/{name}": md5 for name, md5 in part.listing.items()}
+            listing |= {file[len(folder) + 1 :]: md5 for file, md5 in inside.items()}
+        return Hashed(folder_md5(listing), sum(part.size or 0 for part in parts.values() if part), listing)
 
     def sha256(self, file: str) -> str | None:
         content = self.read(file)
@@ -87,7 +101,7 @@ class Revision:
         return cached if cached.is_file() else None
 
     def _is_output(self, path: str) -> bool:
-        return self._store.output_of(path) is not None or bool(self._store.files(path))
+        return self._store.output_of(path) is not None or any(output.startswith(f"{path}/") for output in self._outputs)
 
     def _in_git(self, path: str) -> Hashed | None:
         content = self._tree.read(path)

@@ -2,12 +2,13 @@
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from pipelines.lineage.audit.bytes import check_bytes
-from pipelines.lineage.audit.cache import check_cache, unreferenced
+from pipelines.lineage.audit.cache import check_cache, read_cache, unreferenced
 from pipelines.lineage.audit.contents import Contents, Workspace
 from pipelines.lineage.audit.datasets import check_datasets
 from pipelines.lineage.audit.evaluations import check_evaluation, check_report
@@ -49,7 +50,7 @@ CHECKS: tuple[Check, ...] = (
     check_packages,
 )
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError, csv.Error)  # of what is damaged
-DEEP_CHECKS: tuple[Check, ...] = (check_datasets, check_cache)
+DEEP_CHECKS: tuple[Check, ...] = (check_datasets,)
 
 
 def audit_project(
@@ -90,11 +91,13 @@ def audit_stages(
     were found before.
     """
     contents: Contents = Revision(project, deep) if project.tree.revision else Workspace(project.tree, deep)
-    with closing(contents):
+    with closing(contents), ThreadPoolExecutor(1) as aside:
         scene = Scene(project, graph, contents, History(project.tree.revision), deep)
         names = graph.upstream(list(stages))
         advance("reading")
         contents.prepare(_paths(graph.stages[name] for name in names), lambda: None)
+        if deep:  # hashing lets go of the interpreter, so the episodes are decoded meanwhile
+            scene.reading = aside.submit(read_cache, scene.store.cache)
         found = Attribution().sort((*faults, *_findings(scene, names, advance)))
         return [_dated(scene, finding) for finding in (*found, *_remarks(scene, names))]
 
@@ -108,6 +111,8 @@ def _findings(scene: Scene, names: Sequence[str], advance: Advance) -> Iterator[
         advance(name)
         for check in (*CHECKS, *(DEEP_CHECKS if scene.deep else ())):
             yield from guarded(check, scene, scene.graph.stages[name])
+    for name in names if scene.deep else ():
+        yield from guarded(check_cache, scene, scene.graph.stages[name])
 
 
 def guarded(check: Check, scene: Scene, stage: Stage) -> Iterator[Finding]:

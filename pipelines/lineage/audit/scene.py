@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,11 +14,11 @@ from pipelines import paths
 from pipelines.lineage.audit.contents import Contents, Workspace
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.graph import Graph
-from pipelines.lineage.hashing import digests_of_all, folder_md5
+from pipelines.lineage.hashing import folder_md5
 from pipelines.lineage.lockfile import LOCK, parse_lock
 from pipelines.lineage.records import Launcher, Record, parse_record, record_paths
 from pipelines.lineage.stages import Project, Stage
-from pipelines.lineage.store import FOLDER, Store
+from pipelines.lineage.store import Store
 from pipelines.lineage.tracked import tracked
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME, Manifest, manifest_of
@@ -36,6 +37,7 @@ class Scene:
     contents: Contents
     history: History
     deep: bool = False
+    reading: Future[dict[str, bool]] | None = None  # of DVC's cache, while other things are looked at
     _json: dict[str, Any] = field(default_factory=dict)
     _made: dict[str, Any] = field(default_factory=dict)
     _records: dict[str, Record | HindcastError] = field(default_factory=dict)
@@ -105,14 +107,10 @@ class Scene:
                     link.symlink_to(Path(place or file).absolute())
                 yield Path(made)
 
-    @cached_property
-    def cached(self) -> dict[str, bool]:
-        """The hash in the name of each object in DVC's cache, with whether its content has it."""
-        files = sorted(path for path in (self.store.cache / "files" / "md5").glob("??/*") if path.is_file() and "." not in path.stem)
-        names = [path.parent.name + path.name for path in files]
-        digests = digests_of_all((path, False) for path in files)
-        pairs = zip(names, digests, strict=True)
-        return {name: digest is not None and digest.md5 == name.removesuffix(FOLDER) for name, digest in pairs}
+    @property
+    def cached(self) -> Mapping[str, bool]:
+        """The hash in the name of each object in DVC's cache, with whether its content has it. Waits until all are read."""
+        return {} if self.reading is None else self.reading.result()
 
     def linked(self, stage: Stage) -> set[str]:
         """Returns the folders of the data sets that links among a stage's inputs name, as those of a combined data set do."""
