@@ -25,18 +25,21 @@ def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[
 
     What is merely not here is one line for all, at the end; `verbose` shows each as well.
     """
-    shown = [finding for finding in findings if verbose or not finding.is_missing]
-    for stage in dict.fromkeys(finding.stage for finding in findings if finding.stage):
-        mine = [finding for finding in shown if finding.stage == stage]
-        is_hidden = any(finding.is_missing for finding in findings if finding.stage == stage) and not verbose
+    by_stage: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_stage.setdefault(finding.stage, []).append(finding)
+    for stage, all_of_it in by_stage.items():
+        mine = [finding for finding in all_of_it if verbose or not finding.is_missing]
+        if not stage:
+            continue
         troubled = [finding for finding in mine if finding.verdict is not Verdict.HOLDS]
-        if is_hidden and not troubled:
+        if len(mine) < len(all_of_it) and not troubled:
             continue
         worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
         yield Text.assemble((f"{worst:12}", STYLES[worst]), stage, (f"  {len(mine)} links", "dim"))
         yield from map(_line, troubled)
-    for finding in shown:
-        if not finding.stage:
+    for finding in by_stage.get("", ()):
+        if verbose or not finding.is_missing:
             yield Text.assemble((f"{finding.verdict:12}", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
     yield from _missing(findings, verbose)
     yield _conclusion(findings)
