@@ -73,13 +73,14 @@ def diff(
     before: Annotated[str, typer.Argument(help="a revision: a commit, branch or tag")] = "HEAD",
     after: Annotated[str, typer.Argument(help="another, or 'workspace' for what is on disk")] = "workspace",
     target: Annotated[str, typer.Argument(help="as for lineage; all stages without it")] = "",
+    deep: Annotated[bool, typer.Option("--deep", help="also read the episodes: which differ inside, how columns have drifted")] = False,
     verbose: Annotated[bool, typer.Option(help="every cause and episode, not only the first ones")] = False,
     json: Annotated[bool, typer.Option(help="as JSON, for programs")] = False,
 ) -> None:
     """Show what changed between two revisions, in parameters, data, code, packages and metrics, and which change explains which."""
     from pipelines.commands.diff import run
 
-    run(before, after, target, verbose, json, console)
+    run(before, after, target, deep, verbose, json, console)
 
 
 @app.command()

@@ -16,21 +16,24 @@ from pipelines.lineage.outcomes import DataDifference, MetricDifference, data_di
 from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import GitTree, WorkingTree
 from pipelines.lineage.wording import cause_line, data_lines, listed, metric_line
+from rl_datasets.errors import HindcastError
 
 HERE = "workspace"  # DVC's word for what is on disk
 _CAUSES = 12
 
 
-def run(before: str, after: str, target: str, verbose: bool, json: bool, console: Console) -> None:
-    """Raises HindcastError where there is no such revision, or the target means nothing in it."""
+def run(before: str, after: str, target: str, deep: bool, verbose: bool, json: bool, console: Console) -> None:
+    """With `deep`, reads the episodes of both. Raises HindcastError where there is no such revision, or the target means nothing in it."""
     with ExitStack() as opened:
         old, new = (read_project(_tree(revision, opened)) for revision in (before, after))
         found = difference(old, new, target)
         data, metrics = list(data_differences(found)), list(metric_differences(found))
+        contents = {entry.name: list(_content(found, entry.name)) for entry in data if deep}
         if json:
-            console.print_json(text.dumps(plain(found, data, metrics)))
+            console.print_json(text.dumps({**plain(found, data, metrics), "contents": contents}))
         else:
             tell(console, lines(found, data, metrics, before, after, verbose))
+            tell(console, _section("Content of the data", [line for body in contents.values() for line in body]))
 
 
 def lines(
@@ -51,6 +54,20 @@ def lines(
         if waiting := not_run(project):
             stages = listed(waiting)
             yield f"{name} has stages whose parameters or command are not those of their last run: {stages}. 'hindcast why' says more."
+
+
+def _content(found: Difference, dataset: str) -> Iterator[str]:
+    """What differs inside of the episodes of one data set, and how its columns have drifted."""
+    from pipelines.lineage.data import content_difference  # which imports TensorFlow
+
+    try:
+        content = content_difference(dataset, found.before, found.after)
+    except HindcastError as error:
+        yield str(error)
+        return
+    names = f": {listed(content.changed)}" if content.changed else ""
+    yield f"{dataset}: {len(content.changed):,} episodes of the same id differ inside{names}"
+    yield from (f"  {line}" for line in content.drift.summary())
 
 
 def plain(found: Difference, data: list[DataDifference], metrics: list[MetricDifference]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """`hindcast drift`: how two data sets, or two versions of one, differ in what they hold."""
 
 import json as text
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,14 +9,13 @@ from rich.console import Console
 
 from pipelines import paths
 from pipelines.commands.telling import tell
+from pipelines.lineage.data import data_at, read_sample
 from pipelines.lineage.lockfile import LOCK, read_lock
 from pipelines.lineage.revisions import Stages, commits_changing, run_project, stages_here, steps
-from pipelines.lineage.store import Store
 from pipelines.lineage.tree import GitTree
-from rl_datasets.checks.drift import Drift, Sample, compare, sample
+from rl_datasets.checks.drift import Drift, compare
 from rl_datasets.derived import find_parent
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds import RldsReader
 
 
 def run(first: str, second: str, revision: str, json: bool, console: Console) -> int:
@@ -38,12 +36,6 @@ def run(first: str, second: str, revision: str, json: bool, console: Console) ->
     return int(differs(drift))
 
 
-def read_sample(folder: Path) -> Sample:
-    """Returns a sample of all splits of an RLDS directory together."""
-    reader = RldsReader(folder)
-    return sample((episode for split in reader.splits for episode in reader.episodes_of(reader.shards(split))), reader.spec)
-
-
 def differs(drift: Drift) -> bool:
     return bool(drift.drifted or drift.only_before or drift.only_after)
 
@@ -52,35 +44,13 @@ def differs(drift: Drift) -> bool:
 def _folder(dataset: str, revision: str) -> Iterator[tuple[Path, str]]:
     """Yields the RLDS directory of a data set, by its name or path, and what a reader calls it."""
     if revision:
-        with GitTree(revision) as tree, _from_cache(dataset, read_lock(tree), tree.revision[:12]) as folder:
+        with GitTree(revision) as tree, data_at(dataset, run_project(read_lock(tree)), tree.revision[:12]) as folder:
             yield folder, f"'{dataset}' of {tree.revision[:12]}"
     elif (Path(dataset) / "dataset_info.json").is_file():
         yield Path(dataset), dataset
     else:
         parent = find_parent(paths.RAW / dataset if not Path(dataset).is_dir() else Path(dataset))
         yield parent.folder, f"'{parent.name}' {parent.folder.name}"
-
-
-@contextmanager
-def _from_cache(dataset: str, stages: Stages, where: str) -> Iterator[Path]:
-    """Yields a folder with the files of a data set as a dvc.lock names them."""
-    root = paths.RAW / dataset
-    store = Store(run_project(stages))
-    files = [Path(file) for file in store.files(root.as_posix())]
-    found = {file: store.find(file.as_posix()) for file in files if file != root}
-    if not found or None in found.values():
-        what = "is in no run of the revision" if _md5(dataset, stages) is None else "is not in DVC's cache"
-        raise HindcastError(
-            f"The data set '{dataset}' of revision {where} {what}. 'hindcast history {dataset}' lists the revisions that have it; "
-            "'dvc fetch --all-commits' brings their data from a remote."
-        )
-    with tempfile.TemporaryDirectory(prefix="hindcast-") as temporary:
-        for file, place in found.items():
-            link = Path(temporary) / file.relative_to(root)
-            link.parent.mkdir(parents=True, exist_ok=True)
-            assert place is not None, "the error above is for these"
-            link.symlink_to(place.absolute())
-        yield find_parent(Path(temporary)).folder
 
 
 def _before(dataset: str) -> str:

@@ -1,5 +1,6 @@
 """The commits that changed what was run, and what dvc.lock said in each. Many are read by one process of git, and in bare clones too."""
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pipelines.lineage.stages import Project, Stage
 from pipelines.lineage.tree import WorkingTree, git, git_or_none
 from rl_datasets.errors import HindcastError
 
+_BLOCK = re.compile(rb"^(?=  [^ ])", re.MULTILINE)  # where a stage begins, as DVC writes it
 _AT_ONCE = 64  # contents held in memory
 _FIELDS = "%H%x1f%aI%x1f%an <%ae>%x1f%P%x1f%s"
 
@@ -64,12 +66,13 @@ def commits_changing(*paths: str, revision: str = "HEAD", everywhere: bool = Fal
 def steps(commits: Sequence[Commit]) -> Iterator[Step]:
     """Yields what each commit did to dvc.lock, in their order; a lock that is absent or broken has no stages."""
     known: dict[str, Stages] = {"": {}}
+    blocks: dict[bytes, Stages] = {}
     for start in range(0, len(commits), _AT_ONCE):
         some = commits[start : start + _AT_ONCE]
         names = list(dict.fromkeys(name for commit in some for name in (commit.name, *commit.parents)))
         blobs = dict(zip(names, _blobs([f"{name}:{_prefix()}{LOCK}" for name in names]), strict=True))
         for blob, content in _contents(sorted(set(blobs.values()) - set(known))):
-            known[blob] = _stages(content)
+            known[blob] = _stages(content, blocks)
         for commit in some:
             yield Step(commit, known[blobs[commit.name]], tuple(known[blobs[parent]] for parent in commit.parents))
 
@@ -108,7 +111,20 @@ def _stage(name: str, entry: Mapping[str, Any]) -> Stage:
     return Stage(name, str(entry.get("cmd", "")), paths["deps"], paths["outs"], keys, entry)
 
 
-def _stages(content: bytes) -> Stages:
+def _stages(content: bytes, blocks: dict[bytes, Stages]) -> Stages:
+    """Returns the stages of a lock. Locks in a row share most of their lines, so what a stage says is parsed once, and kept in `blocks`."""
+    head, _, body = content.partition(b"\nstages:\n")
+    some = [block for block in _BLOCK.split(body) if block] if b"\n" not in head else []
+    try:
+        for block in some:
+            if block not in blocks:
+                blocks[block] = parse_lock(b"stages:\n" + block)
+        return {name: entry for block in some for name, entry in blocks[block].items()} if some else parse_lock(content)
+    except HindcastError:
+        return _whole(content)
+
+
+def _whole(content: bytes) -> Stages:
     try:
         return parse_lock(content)
     except HindcastError:

@@ -97,7 +97,7 @@ def episode_lines(found: EpisodeDifference, digest: tuple[str, str], verbose: bo
     for name in changed if verbose else changed[:_SHOWN]:
         yield f"  {name}: " + ", ".join(f"{entry.name} {entry.before} -> {entry.after}" for entry in found.changed[name])
     if not (found.added or found.removed or found.changed) and digest[0] != digest[1]:
-        yield "Ids, lengths, returns and splits are the same: what changed is inside of steps, or in metadata."
+        yield "Ids, lengths, returns and splits are the same: what changed is inside of steps, or in metadata (--deep names the episodes)."
 
 
 def metric_line(found: MetricDifference) -> str:

@@ -119,6 +119,8 @@ def test_an_episode_is_removed_and_nothing_depends_on_it(project: Path):
     output, code = hindcast("hindcast diff HEAD~1 HEAD")
     assert f"1 episode removed: {episode}" in output
     assert "because of parameter datasets.carts.exclude: absent" in output
+    output, code = hindcast("hindcast diff HEAD~1 HEAD carts --deep")
+    assert "carts: 0 episodes of the same id differ inside" in output
 
     with Repo(".") as repo:
         repo.gc(workspace=True, force=True)

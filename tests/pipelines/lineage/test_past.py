@@ -1,6 +1,7 @@
 """History and impact: which commit brought which run, and what an episode or a file has touched, by hand on four commits."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -8,10 +9,13 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.lineage.changes import Kind
 from pipelines.lineage.impact import State, impact, touched_by_episode
+from pipelines.lineage.lockfile import parse_lock
 from pipelines.lineage.past import history as runs_of
+from pipelines.lineage.revisions import _stages
 from rl_datasets.errors import HindcastError
 from tests.pipelines.lineage.small_project import History, copy, edit, git, reproduce, write
 
+ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep:DeprecationWarning")  # DVC's use of pygtrie
 
 
@@ -165,3 +169,20 @@ def test_data_sets_made_of_others_are_followed_by_the_ids_that_they_give(monkeyp
     assert "train@y" in touched_by_episode(state, "e").stages  # `other` has one of this id too
     monkeypatch.setattr(State, "role", lambda self, dataset, episode: None if dataset == "few" else roles.get((dataset, episode), ""))
     assert touched_by_episode(state, "e", only="walks").unknown == ("collect@few",)
+
+
+def test_locks_are_read_by_their_blocks_as_they_are_read_whole():
+    read = "    deps:\n    - path: code\n      md5: {md5}\n    params:\n      params.yaml:\n        a: 1e-3\n"
+    stage = f"  {{name}}:\n    cmd: run {{name}}\n{read}"
+    lock = ("schema: '2.0'\nstages:\n" + "".join(stage.format(name=name, md5=name * 32) for name in "abc")).encode()
+    blocks: dict = {}
+    assert _stages(lock, blocks) == parse_lock(lock)
+    assert len(blocks) == 3
+    changed = lock.replace(b"b" * 32, b"d" * 32)
+    assert _stages(changed, blocks) == parse_lock(changed) != parse_lock(lock)
+    assert len(blocks) == 4  # what only `b` says anew
+    real = (ROOT / "dvc.lock").read_bytes()
+    assert _stages(real, blocks) == parse_lock(real)
+    for odd in (b"stages: {a: {cmd: x}}", b"schema: '2.0'\nstages:\n  a: &x\n    cmd: y\n  b: *x\n", b"", b"schema: '2.0'\n"):
+        assert _stages(odd, {}) == parse_lock(odd)
+    assert _stages(b"schema: '2.0'\nstages:\n<<<<<<< HEAD\n  a:\n    cmd: y\n", {}) == {}
