@@ -14,6 +14,8 @@ TakeTurns = Callable[..., dict[str, list[float]]]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--write", action="store_true", help="write the table of learning's speed into README.md")
+    parser.addoption("--updates", type=int, help="of a run whose returns are compared; by default those of params.yaml's experiments")
+    parser.addoption("--seeds", type=int, default=3, help="of a learner whose returns are compared")
 
 
 @pytest.fixture(scope="session")
