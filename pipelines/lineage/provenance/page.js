@@ -231,8 +231,10 @@
 
   const list = (title, found, end) => (found.length === 0 ? [] : [
     make("h3", {}, title),
-    make("ul", {}, ...found.map((link) => make("li", {}, make("small", {}, `${link.how} `),
-      go(link[end], [`${byId.get(link[end]).kind} `, make("b", {}, byId.get(link[end]).name)])))),
+    make("ul", {}, ...found.map((link) => {
+      const button = go(link[end], [`${byId.get(link[end]).kind} `, make("b", {}, byId.get(link[end]).name)]);
+      return make("li", {}, ...(end === "source" ? [make("small", {}, `${link.how} `), button] : [button, make("small", {}, ` ${link.how} this`)]));
+    })),
   ]);
 
   const faultBox = (fault, head = []) => make("div", { class: `fault ${className(fault.verdict)}` }, ...head,
