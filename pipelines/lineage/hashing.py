@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pathspec import GitIgnoreSpec
 
 BLOCK = 1 << 20  # bytes read at once
+LARGEST_BLOCK = 16 << 20  # where other threads work: each block waits for the interpreter, some milliseconds
 IGNORE_FILE = ".dvcignore"
 _ALWAYS_IGNORED = (".hg/", ".git/", ".git", ".dvc/")  # as DVC has it
 
@@ -24,8 +25,9 @@ class Digests(NamedTuple):
 
 def digests_of(path: Path, with_sha256: bool = False) -> Digests:
     """Returns a file's digests from one reading of all its bytes. Raises OSError where it cannot be read."""
-    md5, sha256, block = hashlib.md5(usedforsecurity=False), hashlib.sha256(), memoryview(bytearray(BLOCK))
+    md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     with path.open("rb", buffering=0) as file:
+        block = memoryview(bytearray(min(os.fstat(file.fileno()).st_size, LARGEST_BLOCK) or 1))
         while size := file.readinto(block):
             md5.update(block[:size])
             if with_sha256:

@@ -1,10 +1,11 @@
 """The bytes of every input and output, against the hashes in dvc.lock."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pipelines.lineage.audit.contents import Hashed
 from pipelines.lineage.audit.findings import Finding, broken, holds, shown, unknown
 from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.graph import overlap
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.stages import Stage
 from rl_datasets.errors import HindcastError
@@ -58,23 +59,28 @@ def _differs(scene: Scene, stage: Stage, link: str, where: str, path: str, locke
     if found.md5 in scene.other_words(stage, path):  # so dvc.lock contradicts itself, or what it was
         mend = f"the bytes are those that {LOCK} had before, or has elsewhere: restore it with 'git checkout {LOCK}'"
         return broken(stage.name, link, where, expected=f"{expected} by {LOCK}", found=f"md5 {shown(found.md5)}", mend=mend)
-    files, words = _files(scene, path, locked, found)
-    return broken(
-        stage.name,
-        link,
-        tuple(files) or path,
-        expected=expected,
-        found=words or f"md5 {shown(found.md5)}",
-        mend=scene.mend(path, stage.name),
-    )
-
-
-def _files(scene: Scene, path: str, locked: str, found: Hashed) -> tuple[list[str], str]:
-    """The files of a folder that are not as they were, where the cache or git still knows how they were, and words for them."""
     was = scene.listing_of(path, locked) if found.listing is not None else None
-    if was is None or found.listing is None:
+    absent = _absent_outputs(scene, path)
+    if absent and found.listing is not None:
+        here = {name: md5 for name, md5 in (was or {}).items() if not any(overlap(f"{path}/{name}", output) for output in absent)}
+        if was is None or here == found.listing:  # all that differs is what is not here
+            link_, mend = f"{link} but for what is not here", "'dvc checkout' or 'dvc pull' brings it back"
+            return unknown(stage.name, link_, tuple(absent), found=f"{len(absent)} outputs are not here", mend=mend, is_missing=True)
+    files, words = _files(path, was, found.listing)
+    is_so = words or f"md5 {shown(found.md5)}"
+    return broken(stage.name, link, tuple(files) or path, expected=expected, found=is_so, mend=scene.mend(path, stage.name))
+
+
+def _absent_outputs(scene: Scene, path: str) -> list[str]:
+    """The outputs of any stage that lie in a folder and of which nothing is here."""
+    inside = (output for maker in scene.graph.makers(path) for output in scene.graph.stages[maker].outputs)
+    return sorted(output for output in inside if output.startswith(f"{path}/") and not scene.contents.files(output))
+
+
+def _files(path: str, was: Mapping[str, str] | None, is_now: Mapping[str, str] | None) -> tuple[list[str], str]:
+    """The files of a folder that are not as they were, where the cache or git still knows how they were, and words for them."""
+    if was is None or is_now is None:
         return [], ""
-    is_now = found.listing
     changed = [f"{name} changed" for name in sorted(was) if name in is_now and is_now[name] != was[name]]
     gone = [f"{name} missing" for name in sorted(was) if name not in is_now]
     added = [f"{name} added" for name in sorted(is_now) if name not in was]
