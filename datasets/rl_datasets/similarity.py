@@ -66,8 +66,9 @@ def near_pairs(sketches: np.ndarray) -> np.ndarray:
     for lag in range(1, NEIGHBOURS + 1):
         common = value[lag:] == value[:-lag]
         pairs.append(np.stack([row[:-lag][common], row[lag:][common]], 1))
-    candidates = np.unique(np.concatenate(pairs)[:, ::-1], axis=0)[:, ::-1]
-    candidates = candidates[candidates[:, 0] != candidates[:, 1]]
+    earlier, later = np.concatenate(pairs).T
+    codes = np.unique((later * len(sketches) + earlier)[earlier != later])  # sorting numbers takes a tenth of sorting rows
+    candidates = np.stack([codes % max(len(sketches), 1), codes // max(len(sketches), 1)], axis=1)
     parts = [candidates[start : start + _CHUNK] for start in range(0, len(candidates), _CHUNK)]
     return np.concatenate([np.zeros((0, 2), np.int64), *(part[_similarity(*sketches[part.T]) >= SHARE] for part in parts)])
 

@@ -80,8 +80,8 @@ class _Range(Running):
 
     def block(self, block: Block) -> Iterator[Fault]:
         columns = block.action_columns
-        self._low = np.fmin(self._low, columns.min(axis=1))
-        self._high = np.fmax(self._high, columns.max(axis=1))
+        low, high = block.action_extremes
+        self._low, self._high = np.fmin(self._low, low), np.fmax(self._high, high)
         self._ones += (np.abs(columns) == 1).sum(axis=1)
         self._steps += columns.shape[1]
         yield from ()

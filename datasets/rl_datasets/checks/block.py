@@ -93,6 +93,27 @@ class Block:
     def _columns(self) -> dict[int, np.ndarray]:
         return {}
 
+    def observation_extremes(self, leaf: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the least and the greatest value of each column, each [D]; NaN where a column holds one."""
+        if leaf not in self._extremes:
+            columns = self.observation_columns(leaf)
+            self._extremes[leaf] = columns.min(axis=1), columns.max(axis=1)
+        return self._extremes[leaf]
+
+    @cached_property
+    def action_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest action of each column, each [D]."""
+        return self.action_columns.min(axis=1), self.action_columns.max(axis=1)
+
+    @cached_property
+    def reward_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the greatest reward, each [1]."""
+        return self.reward_columns.min(axis=1), self.reward_columns.max(axis=1)
+
+    @cached_property
+    def _extremes(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        return {}
+
     @cached_property
     def leaf_hashes(self) -> tuple[np.ndarray, ...]:
         """A hash of each row of each leaf of the observation, each [N] uint64."""
@@ -113,11 +134,12 @@ class Block:
         return ~self.is_last[:-1]
 
     def observation_changes(self, leaf: int) -> np.ndarray:
-        """Returns row t + 1 less row t of a leaf of floats, as columns [D, N - 1]; where episodes meet it means nothing."""
+        """Returns row t + 1 less row t of a leaf of floats, as columns [D, N - 1]; 0 where episodes meet."""
         if leaf not in self._changes:
             columns = self.observation_columns(leaf)
             with np.errstate(invalid="ignore", over="ignore"):
-                self._changes[leaf] = columns[:, 1:] - columns[:, :-1]
+                changes = self._changes[leaf] = columns[:, 1:] - columns[:, :-1]
+            changes[:, self.lasts[:-1]] = 0
         return self._changes[leaf]
 
     @cached_property

@@ -59,10 +59,11 @@ class _Off(Running):
             rows, limits = self._known[place] = len(sample.reward), self.limits(sample, place)
         return limits
 
-    def compare(self, block: Block, place: int | str, columns: np.ndarray) -> None:
+    def compare(self, block: Block, place: int | str, columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> None:
+        """columns: [D, N]. extremes: the least and the greatest value of each, each [D]."""
         low, middle, high = self.current(place)
         with np.errstate(invalid="ignore"):
-            beyond = np.flatnonzero((columns.max(axis=1) > high) | (columns.min(axis=1) < low))
+            beyond = np.flatnonzero((extremes[1] > high) | (extremes[0] < low))
         for column in beyond:
             values = columns[column]
             rows = np.flatnonzero((values > high[column]) | (values < low[column]))
@@ -103,10 +104,10 @@ class _Outliers(_Off):
     def block(self, block: Block) -> Iterator[Fault]:
         for place, leaf in enumerate(self.expected.observation):
             if leaf.is_float and leaf.is_narrow:
-                self.compare(block, place, block.observation_columns(place))
+                self.compare(block, place, block.observation_columns(place), block.observation_extremes(place))
         if self.expected.action.is_float:
-            self.compare(block, "action", block.action_columns)
-        self.compare(block, "reward", block.reward_columns)
+            self.compare(block, "action", block.action_columns, block.action_extremes)
+        self.compare(block, "reward", block.reward_columns, block.reward_extremes)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
@@ -137,7 +138,8 @@ class _Jumps(_Off):
     def block(self, block: Block) -> Iterator[Fault]:
         for place, leaf in enumerate(self.expected.observation):
             if leaf.is_float and leaf.is_narrow and len(block.reward) > 1:
-                self.compare(block, place, np.where(block.is_inner, block.observation_changes(place), 0))
+                changes = block.observation_changes(place)
+                self.compare(block, place, changes, (changes.min(axis=1), changes.max(axis=1)))
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
@@ -162,9 +164,10 @@ class _Constant(Running):
 
     def block(self, block: Block) -> Iterator[Fault]:
         for place, leaf in enumerate(self.expected.observation):
-            self._add(leaf.name, block.observation_columns(place) if leaf.is_narrow else block.observation[place].reshape(1, -1))
-        self._add("action", block.action_columns)
-        self._add("reward", block.reward_columns)
+            array = block.observation[place]
+            self._add(leaf.name, block.observation_extremes(place) if leaf.is_narrow else (array.min()[None], array.max()[None]))
+        self._add("action", block.action_extremes)
+        self._add("reward", block.reward_extremes)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
@@ -186,12 +189,9 @@ class _Constant(Running):
             same = " in episodes of one length" if low else ""
             yield Fault(f"every reward is {low[0]:g}{same}", "rewards from which something can be learnt")
 
-    def _add(self, name: str, columns: np.ndarray) -> None:
-        low, high = columns.min(axis=1), columns.max(axis=1)
-        if name in self._extremes:
-            before = self._extremes[name]
-            low, high = np.minimum(low, before[0]), np.maximum(high, before[1])
-        self._extremes[name] = low, high
+    def _add(self, name: str, extremes: tuple[np.ndarray, np.ndarray]) -> None:
+        low, high = self._extremes.get(name, extremes)
+        self._extremes[name] = np.minimum(low, extremes[0]), np.maximum(high, extremes[1])
 
 
 def _named(name: str, shape: Sequence[int], columns: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:

@@ -9,18 +9,21 @@ from functools import lru_cache
 import numpy as np
 
 NARROW = 256  # elements; a wider row is hashed along memory
+ROWS = 1 << 12
 
 
 def row_hashes(array: np.ndarray, stream: int) -> np.ndarray:
     """Returns a hash of each row of an array [N, ...], [N] uint64. Arrays of the same step have streams of their own; hashes add up."""
     words = _words(array)
     multipliers = _multipliers(words.shape[1], stream)
-    if words.shape[1] > NARROW:
-        wide: np.ndarray = np.einsum("nd,d->n", words, multipliers)
-        return wide
     hashes = np.zeros(len(array), np.uint64)
-    for column, multiplier in zip(np.ascontiguousarray(words.T), multipliers, strict=True):
-        hashes += column * multiplier
+    for start in range(0, len(array), ROWS):  # a part that stays in the processor's cache
+        part = slice(start, start + ROWS)
+        if words.shape[1] > NARROW:
+            hashes[part] = np.einsum("nd,d->n", words[part].astype(np.uint64), multipliers)
+            continue
+        for column, multiplier in zip(np.array(words[part].T, order="C"), multipliers, strict=True):
+            hashes[part] += column * multiplier
     return hashes
 
 
@@ -39,14 +42,14 @@ def mixed(values: np.ndarray) -> np.ndarray:
 
 
 def _words(array: np.ndarray) -> np.ndarray:
-    """Returns the rows of an array as unsigned integers of at most 32 bits each, as uint64 [N, D]; bytes are taken four at a time."""
+    """Returns the rows of an array as integers of 32 bits, [N, D] uint32; bytes are taken four at a time."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1)
     if not rows.shape[1]:
-        return np.zeros((len(array), 0), np.uint64)
+        return np.zeros((len(array), 0), np.uint32)
     if rows.dtype.itemsize < 4:
         raw = rows.view(np.uint8)
         rows = np.pad(raw, ((0, 0), (0, -raw.shape[1] % 4))) if raw.shape[1] % 4 else raw
-    return rows.view(np.uint32).astype(np.uint64)
+    return rows.view(np.uint32)
 
 
 @lru_cache(maxsize=64)

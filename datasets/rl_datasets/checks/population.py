@@ -9,12 +9,15 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns, per_table
 from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.fingerprint import mixed
 from rl_datasets.similarity import can_be_near, near_pairs, sketch
 
 NAMED = 5  # ids written out for each group
 FEWEST = 20  # episodes that say what is usual
 APART = 6.0  # distance of two groups, in deviations within them, that makes them two
 PART = 0.1  # least share of either
+MANY_STEPS = 100  # of an episode, on average, from which on some of its steps tell it
+COLUMNS_OF_CHOICE = 3  # that decide which
 
 
 class FarOptions(Warns):
@@ -41,12 +44,29 @@ class _NearDuplicates(Running):
     def __init__(self, expected: Expected, options: Options) -> None:
         super().__init__(expected, options)
         self._sketches: list[np.ndarray] = []
+        self._shares: int | None = None  # of long episodes, one step in so many tells enough
         self._numbers: list[np.ndarray] = []
 
     def block(self, block: Block) -> Iterator[Fault]:
-        self._sketches.append(sketch(block.observation, block.action, block.starts))
+        if self._shares is None:
+            self._shares = max(int(block.lengths.mean()) // MANY_STEPS, 1)
+        observation, action, starts = block.observation, block.action, block.starts
+        if self._shares > 1:
+            rows = self._chosen(block)
+            observation, action = tuple(leaf[rows] for leaf in observation), action[rows]
+            starts = np.searchsorted(rows, starts)
+        self._sketches.append(sketch(observation, action, starts))
         self._numbers.append(block.number)
         yield from ()
+
+    def _chosen(self, block: Block) -> np.ndarray:
+        """Returns some of the rows, by what is in them, so that a copy has the same; and all last rows."""
+        place = next(i for i, leaf in enumerate(self.expected.observation) if leaf.is_float or leaf.spec.is_image)
+        array = block.observation[place].reshape(len(block.reward), -1)
+        some = array[:, :: -(-array.shape[1] // COLUMNS_OF_CHOICE)].astype(np.float32)
+        coarse = ((some.view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)).astype(np.uint64)
+        chosen = mixed(coarse @ np.arange(1, 2 * coarse.shape[1], 2, np.uint64)) % np.uint64(self._shares or 1) == 0
+        return np.flatnonzero(chosen | block.is_last)
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:
         if not self._sketches:

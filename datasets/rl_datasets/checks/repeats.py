@@ -94,8 +94,8 @@ class _FrozenSensors(Running):
         for place, leaf in enumerate(self.expected.observation):
             if _is_columns(leaf):
                 columns = block.observation_columns(place)
-                self._low[place] = np.fmin(self._low[place], columns.min(axis=1))
-                self._high[place] = np.fmax(self._high[place], columns.max(axis=1))
+                low, high = block.observation_extremes(place)
+                self._low[place], self._high[place] = np.fmin(self._low[place], low), np.fmax(self._high[place], high)
                 same = (block.observation_changes(place) == 0) & block.is_inner
             else:
                 hashes = block.leaf_hashes[place]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from rl_datasets.checks.block import Block
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
-from rl_datasets.stats import Moments, RunningMoments
+from rl_datasets.stats import Moments, merge
 
 COLUMNS = 32  # of an array that are described one by one; a larger array is described as a whole
 CATEGORIES = 32  # values of a category that are counted one by one
@@ -20,13 +20,17 @@ class RunningSummary:
 
     def __init__(self, spec: EnvSpec) -> None:
         leaves = [*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", ArraySpec((), "float32"))]
+        self._names = [name for name, _ in leaves]
         self._arrays = {name: _describer(leaf) for name, leaf in leaves}
 
     def add(self, block: Block) -> None:
         moves = ~block.is_last
-        arrays = [*block.observation, block.action[moves], block.reward[moves]]
-        for describer, array in zip(self._arrays.values(), arrays, strict=True):
-            describer.add(array)
+        for place, leaf in enumerate(block.observation):
+            describer = self._arrays[self._names[place]]
+            describer.add(block.observation_columns(place) if isinstance(describer, _Floats) else leaf)
+        action = self._arrays["action"]
+        action.add(block.action_columns[:, moves] if isinstance(action, _Floats) else block.action[moves])
+        self._arrays["reward"].add(block.reward_columns[:, moves])
 
     def to_json(self, table: pd.DataFrame) -> dict[str, Any]:
         """Returns plain JSON; a number that is not finite becomes null. table: columns of EpisodeRow, one row an episode."""
@@ -61,13 +65,15 @@ class _Floats:
     """Moments of each column."""
 
     def __init__(self) -> None:
-        self._moments = RunningMoments()
+        self._moments: Moments | None = None
 
-    def add(self, array: np.ndarray) -> None:
-        self._moments.add(array)
+    def add(self, columns: np.ndarray) -> None:
+        """columns: [D, N], each contiguous in memory."""
+        own = _moments(columns)
+        self._moments = own if self._moments is None else merge(self._moments, own)
 
     def to_json(self) -> dict[str, Any]:
-        result = self._moments.result()
+        result = self._moments
         if result is None or not result.mean.size:
             return {}
         return {"columns": _columns(result if result.mean.size <= COLUMNS else _pooled(result))}
@@ -101,6 +107,15 @@ class _Integers:
 
     def to_json(self) -> dict[str, Any]:
         return {} if self._minimum > self._maximum else {"minimum": self._minimum, "maximum": self._maximum}
+
+
+def _moments(columns: np.ndarray) -> Moments:
+    """Returns the moments of columns [D, N], N >= 1, column by column, for one stays in the processor's cache."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        mean = columns.mean(axis=1, dtype=np.float64)
+        deviations = (column - each for column, each in zip(columns, mean, strict=True))
+        squares = np.array([np.dot(deviation, deviation) for deviation in deviations])
+    return Moments(columns.shape[1], mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64))
 
 
 def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:
