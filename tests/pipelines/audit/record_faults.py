@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.lineage.records import INTEGRITY, digest_of
 from tests.pipelines.audit.faults import RECORDS, Expected, kind, some_file
-from tests.pipelines.audit.world import World
+from tests.pipelines.audit.world import LOCK, World
 
 
 def seal(event: dict[str, Any]) -> dict[str, Any]:
@@ -85,17 +85,23 @@ def a_record_copied_beside_itself(world: World, rng: random.Random) -> Expected:
 
 @kind
 def a_version_not_raised(world: World, rng: random.Random) -> Expected:
-    """A run that git has on record made another content of the same version."""
+    """An earlier commit had another content of the same version, from a run with another seed."""
     path = some_file(world, rng, "artifacts/records/collect@*/*.json")
     stage = path.split("/")[-2]
+    key = f"datasets.{stage.partition('@')[2]}"
     event = json.loads(Path(path).read_bytes())
     run, started = f"{rng.getrandbits(32):08x}", "2020-01-02T03:04:05.000+00:00"
     facets = event["run"]["facets"]
     facets["hindcast_run"]["started"] = started
-    facets["hindcast_parameters"]["values"][f"datasets.{stage.partition('@')[2]}"]["seed"] = 99
+    facets["hindcast_parameters"]["values"][key]["seed"] = 99
     event["run"]["runId"] = run + event["run"]["runId"][8:]
     content = event["outputs"][0]["facets"]["hindcast_content"]
     content["digest"], content["files"] = f"{rng.getrandbits(256):064x}", {"manifest.json": f"{rng.getrandbits(128):032x}"}
     world.write_json(f"artifacts/records/{stage}/20200102T030405-{run}.json", seal(event))
+    lock, stages = Path(LOCK).read_text(), world.lock()
+    stages[stage]["params"]["params.yaml"][key]["seed"] = 99
+    world.write_lock(stages)
+    world.commit()
+    world.write(LOCK, lock)
     world.commit()
     return Expected(stage, (event["outputs"][0]["name"],))
