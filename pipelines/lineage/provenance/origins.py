@@ -173,19 +173,23 @@ def _environment_ids(values: Any) -> Iterator[str]:
             yield from _environment_ids(value)
 
 
-def policy_name(policy: Mapping[str, Any]) -> str:
-    """A behaviour policy in a few words."""
+def policy_name(policy: Any) -> str:
+    """A behaviour policy, as params.yaml writes it, in a few words."""
+    if not isinstance(policy, Mapping):
+        return "unknown"
     match policy.get("kind"):
         case "scripted":
             return str(policy.get("name"))
         case "bundle":
             return f"policy {policy.get('path')}"
         case "epsilon":
-            return f"{policy_name(policy['base'])}, epsilon {policy.get('epsilon')}"
+            return f"{policy_name(policy.get('base'))}, epsilon {policy.get('epsilon')}"
         case "noise":
-            return f"{policy_name(policy['base'])}, noise {policy.get('std')}"
+            return f"{policy_name(policy.get('base'))}, noise {policy.get('std')}"
         case "mixture":
-            return f"mixture of {', '.join(policy_name(part['policy']) for part in policy.get('parts', ()))}"
+            parts = policy.get("parts")
+            found = [part.get("policy") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
+            return f"mixture of {'; '.join(map(policy_name, found))}"
     return str(policy.get("kind"))
 
 

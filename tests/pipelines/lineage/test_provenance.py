@@ -14,6 +14,7 @@ from pipelines.cli import app
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.provenance.faults import with_findings
 from pipelines.lineage.provenance.model import Draft, Fault, Kind, Link, Node, Provenance
+from pipelines.lineage.provenance.origins import policy_name
 from pipelines.lineage.provenance.prov_form import as_prov, prov_document
 from pipelines.lineage.provenance.target import provenance_of
 from pipelines.lineage.stages import read_project
@@ -219,6 +220,14 @@ def test_a_draft_drops_links_to_nowhere_and_finds_the_innermost_path():
     assert graph.links == (Link("made", "inner", "is"),)
     assert graph.nodes["inner"].name == "inner"
     assert graph.with_faults({"made": [Fault("broken", "it", "why")]}).nodes["made"].faults == (Fault("broken", "it", "why"),)
+
+
+def test_a_behaviour_policy_is_named_in_a_few_words():
+    noisy = {"kind": "noise", "std": 0.5, "base": {"kind": "scripted", "name": "pendulum_swing_up"}}
+    mixture = {"kind": "mixture", "parts": [{"weight": 1, "policy": {"kind": "random"}}, {"weight": 1, "policy": noisy}]}
+    assert policy_name(mixture) == "mixture of random; pendulum_swing_up, noise 0.5"
+    assert policy_name({"kind": "epsilon", "epsilon": 0.1, "base": {"kind": "bundle", "path": "a/b"}}) == "policy a/b, epsilon 0.1"
+    assert policy_name({"kind": "noise"}) == "unknown, noise None"
 
 
 def test_the_page_holds_the_graph_and_no_name_ends_its_script(history, tmp_path, monkeypatch):
