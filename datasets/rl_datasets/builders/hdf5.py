@@ -1,6 +1,7 @@
-"""HDF5 files: D4RL's layout, d3rlpy's, robomimic's (a group a demonstration), any other by mapping. Read block by block.
+"""HDF5 files: D4RL's layout, both of d3rlpy's, robomimic's (a group a demonstration), any other by mapping. Read block by block.
 
-A column is named by its path in the file, such as "infos/qpos"; with `groups`, by its path in the group.
+A column is named by its path in the file, such as "infos/qpos"; with `groups`, by its path in the group. Where the arrays of all
+groups lie side by side, numbered, `groups` is "*_#": `actions_0` is then the column "actions" of group 0.
 """
 
 import re
@@ -19,11 +20,13 @@ from rl_datasets.importing.source import require_kind
 if TYPE_CHECKING:
     import h5py
 
+SIDE_BY_SIDE = "*_#"
+_NUMBERED = re.compile(r"(.+?)_(\d+)((?:_\d+)?)")  # column, group, element of a tuple
 _CHUNK_CACHE = 64 * 2**20  # so that a chunk that two blocks share is decompressed once
 
 
 class Options(FileOptions):
-    """Files and their mapping. `groups` are those whose rows belong together, such as "data/*" (one may be one episode)."""
+    """Files and their mapping. `groups` are those whose rows belong together, such as "data/*" (one may be one episode) or "*_#"."""
 
     groups: str | None = Field(None, min_length=1)
 
@@ -40,16 +43,16 @@ class Hdf5Part(BasePart):
         except OSError as error:
             raise HindcastError(f"{path} is a damaged HDF5 file ({' '.join(str(error).split())}). Copy or download it again.") from error
         try:
-            roots = [self._file] if groups is None else _matching(self._file, groups, path)
-            found = [dict(_datasets(root)) for root in roots]
-            _require_alike(found, roots, path)
+            named = _grouped(self._file, groups, path)
+            found = list(named.values())
+            _require_alike(named, path)
             self._datasets = {name: [columns[name] for columns in found] for name in found[0]}
             columns = {name: _column(name, parts, path) for name, parts in self._datasets.items()}
         except Exception:
             self._file.close()
             raise
         super().__init__(str(path), label, columns)
-        self.groups = None if groups is None else [root.name.rpartition("/")[2] for root in roots]
+        self.groups = None if groups is None else [name.rpartition("/")[2] for name in named]
         self._edges = {name: np.concatenate([[0], np.cumsum([_rows(part) for part in parts])]) for name, parts in self._datasets.items()}
 
     def read(self, name: str, start: int, stop: int) -> np.ndarray:
@@ -105,24 +108,32 @@ def _datasets(root: "h5py.Group", prefix: str = "") -> Iterator[tuple[str, "h5py
             yield from _datasets(child, f"{prefix}{key}/")
 
 
-def _matching(file: "h5py.File", pattern: str, path: Path) -> list["h5py.Group"]:
-    """Returns the groups of a pattern; numbers in their names are in numeric order."""
-    expression = re.compile("[^/]*".join(map(re.escape, pattern.strip("/").split("*"))))
-    names: list[str] = []
-    file.visititems(lambda name, item: names.append(name) if not hasattr(item, "shape") and expression.fullmatch(name) else None)
-    if not names:
+def _grouped(file: "h5py.File", pattern: str | None, path: Path) -> dict[str, dict[str, "h5py.Dataset"]]:
+    """Returns the arrays by their names in each group, by its name; numbers in the names of groups are in numeric order."""
+    if pattern is None:
+        return {"/": dict(_datasets(file))}
+    groups: dict[str, dict[str, h5py.Dataset]] = {}
+    if pattern == SIDE_BY_SIDE:
+        for name, dataset in _datasets(file):
+            if match := _NUMBERED.fullmatch(name):
+                groups.setdefault(match[2], {})[match[1] + match[3]] = dataset
+    else:
+        expression = re.compile("[^/]*".join(map(re.escape, pattern.strip("/").split("*"))))
+        names: list[str] = []
+        file.visititems(lambda name, item: names.append(name) if not hasattr(item, "shape") and expression.fullmatch(name) else None)
+        groups = {name: dict(_datasets(file[name])) for name in names}
+    if not groups:
         raise HindcastError(f"{path} has no group '{pattern}'. At its top it has: {', '.join(file) or 'nothing'}. Mend 'groups'.")
-    natural = sorted(names, key=lambda name: [int(word) if word.isdecimal() else word for word in re.split(r"(\d+)", name)])
-    return [file[name] for name in natural]
+    natural = sorted(groups, key=lambda name: [int(word) if word.isdecimal() else word for word in re.split(r"(\d+)", name)])
+    return {name: groups[name] for name in natural}
 
 
-def _require_alike(found: Sequence[Mapping[str, Any]], roots: Sequence["h5py.Group"], path: Path) -> None:
-    for columns, root in zip(found, roots, strict=True):
-        if columns.keys() != found[0].keys():
-            odd = sorted(columns.keys() ^ found[0].keys())
-            raise HindcastError(
-                f"{path}: group '{root.name}' and '{roots[0].name}' differ in {', '.join(odd)}. Groups hold the same arrays."
-            )
+def _require_alike(groups: Mapping[str, Mapping[str, Any]], path: Path) -> None:
+    first, expected = next(iter(groups.items()))
+    for name, columns in groups.items():
+        if columns.keys() != expected.keys():
+            odd = sorted(columns.keys() ^ expected.keys())
+            raise HindcastError(f"{path}: group '{name}' and '{first}' differ in {', '.join(odd)}. Groups hold the same arrays.")
 
 
 def _column(name: str, parts: Sequence["h5py.Dataset"], path: Path) -> Column:

@@ -25,7 +25,7 @@ class FileOptions(MappingOptions):
 
     path: str | None = Field(None, min_length=1)  # file or folder; the entry's source where nothing is said
     files: str | None = Field(None, min_length=1)  # which of a folder, such as "train-*.npz"; those of the kind where nothing is said
-    layout: str | None = None  # a mapping by name: d4rl, d3rlpy or robomimic
+    layout: str | None = None  # a mapping by name: d4rl, d3rlpy, d3rlpy2 or robomimic
 
     @model_validator(mode="before")
     @classmethod

@@ -28,6 +28,18 @@ LAYOUTS: Mapping[str, Mapping[str, Any]] = {
         "reward_offset": 1,
         "ignore": ["create_mask?", "mask_size?", "discrete_action?", "version?"],
     },
+    # ReplayBuffer.dump of d3rlpy since version 2: arrays of episodes side by side, observations_0 of the first. The last row of a
+    # truncated episode is no transition; that of a terminal one is, and no observation follows it.
+    "d3rlpy2": {
+        "groups": "*_#",
+        "observation": "observations*",
+        "action": "actions",
+        "reward": "rewards",
+        "terminal": "terminated",
+        "ends": {"kind": "groups"},
+        "lost_observation": "repeat",
+        "ignore": ["embeddings?"],
+    },
     # https://robomimic.github.io/docs/datasets/overview.html: a group is a demonstration; `dones` may be set on several of its last rows.
     "robomimic": {
         "groups": "data/*",

@@ -88,6 +88,8 @@ def demonstration_groups(path: Path) -> str | None:
     """Returns the pattern of sibling groups that hold the same arrays, such as "data/*"; None where there are none."""
     import h5py
 
+    from rl_datasets.builders.hdf5 import SIDE_BY_SIDE
+
     found: list[str] = []
 
     def visit(name: str, item: Any) -> None:
@@ -99,6 +101,8 @@ def demonstration_groups(path: Path) -> str | None:
 
     try:
         with h5py.File(path, "r") as file:
+            if {"columns", "num_episodes", "version"} <= set(file):  # as d3rlpy 2 writes it
+                return SIDE_BY_SIDE
             visit("", file)
             if not found:
                 file.visititems(visit)

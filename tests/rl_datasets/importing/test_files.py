@@ -154,7 +154,7 @@ def test_the_layout_of_d4rl(tmp_path) -> None:
     write_hdf5(tmp_path / "d4rl.hdf5", {**arrays, "next_observations": ARRAYS["n"], "extra": ARRAYS["r"]})
     episodes, _ = imported("hdf5", tmp_path / "d4rl.hdf5", env_id="Hopper-v5", layout="d4rl", ignore="extra")
     assert [(episode.length, episode.is_terminal) for episode in episodes] == [(2, True), (3, False), (1, True)]
-    with pytest.raises(ValueError, match="known are d4rl, d3rlpy, robomimic"):
+    with pytest.raises(ValueError, match="known are d4rl, d3rlpy, d3rlpy2, robomimic"):
         imported("hdf5", tmp_path / "d4rl.hdf5", env_id="Hopper-v5", layout="d4rlx")
 
 
