@@ -289,31 +289,6 @@ FAULTS: tuple[Fault, ...] = (
 
 @dataclass(frozen=True)
 class FileFault:
-    """`put` takes the shards of a data set and does something to the files; `file` is the place of the one at fault, or its name."""
-
-    name: str
-    put: Callable[[list[Path]], None]
-    file: int | str = 1
-
-
-def flipped(shards: list[Path]) -> None:
-    content = bytearray(shards[1].read_bytes())
-    content[len(content) // 2] ^= 1
-    shards[1].write_bytes(content)
-
-
-FILE_FAULTS: tuple[FileFault, ...] = (
-    FileFault("a shard missing", lambda shards: shards[1].unlink()),
-    FileFault("a shard cut", lambda shards: os.truncate(shards[1], shards[1].stat().st_size - 40)),
-    FileFault("a shard emptied", lambda shards: os.truncate(shards[1], 0)),
-    FileFault("a bit flipped", flipped),
-    FileFault("two shards swapped for one another's copy", lambda shards: shards[1].write_bytes(shards[0].read_bytes()) and None),
-    FileFault("a shard of another version", lambda shards: shutil.copy(shards[0], shards[0].with_name("old-" + shards[0].name)), "old-"),
-)
-
-
-@dataclass(frozen=True)
-class FileFault:
     """`put` takes the shards of a data set and does something to the files; `file` is the number of the one at fault, or its name."""
 
     name: str
