@@ -9,6 +9,7 @@ STEEPNESS = 0.7  # of their weights
 RIDGE = 1e-6
 PRODUCTS = 66  # of two columns, that are features too; more are left out
 LIMIT = 1e6
+ROWS = 64  # multiplied at once: products so small run in this thread, where starting others would cost more
 
 
 class Regression:
@@ -21,19 +22,24 @@ class Regression:
         self._weights = random.normal(0, STEEPNESS, (inputs.shape[1], FEATURES)) / np.sqrt(max(inputs.shape[1], 1)) * 2
         self._offsets = random.uniform(-1, 1, FEATURES)
         features = self._features(inputs)
-        gram = features.T @ features + RIDGE * len(features) * np.eye(features.shape[1])
-        self._coefficients = np.linalg.solve(gram, features.T @ ((outputs - self.center) / self.scale))
+        wanted = (outputs - self.center) / self.scale
+        parts = [slice(start, start + ROWS) for start in range(0, len(features), ROWS)]
+        gram = np.sum([features[part].T @ features[part] for part in parts], axis=0)
+        moments = np.sum([features[part].T @ wanted[part] for part in parts], axis=0)
+        self._coefficients = np.linalg.solve(gram + RIDGE * len(features) * np.eye(features.shape[1]), moments)
 
     def errors(self, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Returns the mean squared error of each row, in squared deviations of the outputs that it was fitted on, [N]."""
         wanted = (outputs - self.center) / self.scale
-        found = self._features(inputs) @ self._coefficients
+        features = self._features(inputs)
+        found = np.concatenate([features[start : start + ROWS] @ self._coefficients for start in range(0, len(features), ROWS)])
         errors: np.ndarray = ((found - wanted) ** 2).mean(axis=1)
         return errors
 
     def _features(self, inputs: np.ndarray) -> np.ndarray:
         rows = np.clip((inputs - self._mean) / self._scale, -LIMIT, LIMIT)
-        parts = [np.ones((len(rows), 1)), rows, np.tanh(rows @ self._weights + self._offsets)]
+        random = np.concatenate([rows[start : start + ROWS] @ self._weights for start in range(0, len(rows), ROWS)])
+        parts = [np.ones((len(rows), 1)), rows, np.tanh(random + self._offsets)]
         if rows.shape[1] * (rows.shape[1] + 1) // 2 <= PRODUCTS:
             left, right = np.triu_indices(rows.shape[1])
             parts.append(rows[:, left] * rows[:, right])
