@@ -192,6 +192,7 @@ def _origins(experiments: Sequence[ExperimentResult]) -> str:
         lines.append(f"<dt>{escape(experiment.name)}</dt>{inputs}")
     intro = (
         "<p>What each evaluation read, by the first twelve digits of its content's digest. "
-        "<code>hindcast lineage &lt;experiment&gt;</code> follows it to the source.</p>"
+        "<code>hindcast lineage &lt;experiment&gt;</code> follows it to the source, and <code>hindcast lineage --format html</code> draws "
+        'all of it beside this page, as <a href="lineage.html">a graph to explore</a> in which broken links are red.</p>'
     )
     return section("origins", "Origins", intro + details("Digests of data and policies", f"<dl>{''.join(lines)}</dl>"))

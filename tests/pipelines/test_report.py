@@ -221,7 +221,12 @@ def test_page_needs_nothing_else(params: Params) -> None:
     assert len(ids) == len(set(ids))
     links = [attributes["href"] or "" for attributes in outline.of("a")]
     assert {link[1:] for link in links if link.startswith("#")} <= set(ids)
-    assert {link for link in links if not link.startswith("#")} == {"../checks/pole/card.html", "../checks/arm/card.html", "summary.json"}
+    assert {link for link in links if not link.startswith("#")} == {
+        "../checks/pole/card.html",
+        "../checks/arm/card.html",
+        "summary.json",
+        "lineage.html",
+    }
 
 
 def test_page_is_accessible(params: Params) -> None:
