@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from pipelines import paths
 from pipelines.yaml_file import read_yaml
+from rl_datasets.about import About
 from rl_datasets.builder import BuilderOptions, load_builder
 from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
@@ -44,7 +45,7 @@ class _Section(BaseModel):
 class DatasetParams(_Section):
     """One data set. `source` is the path it is made from beside code: a file, a model, or the lock of the simulators.
 
-    `exclude` names episodes, by id, that its builder makes and that must not be in it.
+    `exclude` names episodes, by id, that its builder makes and that must not be in it. `about` is for its card and for Croissant.
     """
 
     builder: str
@@ -53,6 +54,7 @@ class DatasetParams(_Section):
     source: Annotated[str, AfterValidator(_inside_project)]
     options: Mapping[str, Any]
     exclude: tuple[str, ...] = ()
+    about: About = About()
 
 
 class CombineParams(_Section):
