@@ -114,7 +114,7 @@ def _moments(columns: np.ndarray) -> Moments:
     with np.errstate(invalid="ignore", over="ignore"):
         mean = columns.mean(axis=1, dtype=np.float64)
         deviations = (column - each for column, each in zip(columns, mean, strict=True))
-        squares = np.array([np.dot(deviation, deviation) for deviation in deviations])
+        squares = np.array([np.square(deviation, out=deviation).sum() for deviation in deviations])
     return Moments(columns.shape[1], mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64))
 
 
