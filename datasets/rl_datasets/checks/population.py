@@ -65,7 +65,7 @@ class _NearDuplicates(Running):
         array = block.observation[place].reshape(len(block.reward), -1)
         some = array[:, :: -(-array.shape[1] // COLUMNS_OF_CHOICE)].astype(np.float32)
         coarse = ((some.view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)).astype(np.uint64)
-        chosen = mixed(coarse @ np.arange(1, 2 * coarse.shape[1], 2, np.uint64)) % np.uint64(self._shares or 1) == 0
+        chosen = mixed(coarse @ np.arange(1, 2 * coarse.shape[1], 2).astype(np.uint64)) % np.uint64(self._shares or 1) == 0
         return np.flatnonzero(chosen | block.is_last)
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:

@@ -10,8 +10,8 @@ from rl_datasets.checks import CheckParams, Expected, Report, run_checks
 from rl_datasets.checks.directory import check_directory
 from rl_datasets.rlds import RldsReader, write_rlds
 from rl_datasets.schema import Episode
-from tests.rl_datasets.checks.clean_data import pole
-from tests.rl_datasets.checks.faults import AT, FILE_FAULTS, ID, FileFault, at, copied, put
+from tests.rl_datasets.checks.clean_data import long_ones, pole
+from tests.rl_datasets.checks.faults import AT, FILE_FAULTS, ID, FileFault, at, copied, cut, noisy, put
 
 
 def checked(episodes: list[Episode], **params: object) -> Report:
@@ -101,3 +101,11 @@ def test_a_check_that_cannot_be_made_says_why() -> None:
     assert results["images"].verdict == "not applicable"
     assert results["images"].not_applicable == "no observation is an image"
     assert results["time_limits"].not_applicable == "the environment has no time limit that is known, and lengths show none"
+
+
+def test_of_long_episodes_some_steps_tell_a_copy() -> None:
+    """Their steps are chosen by content, so a copy with noise and without its beginning has the same."""
+    spec, episodes = long_ones().spec, list(long_ones().episodes)
+    copy = replace(cut(episodes[1], 0, 700), episode_id="copy", observation=noisy(cut(episodes[1], 0, 700).observation))
+    report = run_checks([*episodes, copy], Expected.of(spec), CheckParams())
+    assert [finding.episode_id for finding in report.results["near_duplicates"].findings] == ["copy"]
