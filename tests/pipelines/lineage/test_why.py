@@ -1,14 +1,19 @@
 """Why a stage would run, and why it ran: each change is named with what it was and is, on a project that DVC itself has run."""
 
+from dataclasses import fields
+
 import pytest
 
+from pipelines.commands.why import record_lines
 from pipelines.lineage.changes import ABSENT, Change, Kind, flat, run_changes
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.hashing import Hasher
+from pipelines.lineage.records import Record
 from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import WorkingTree
 from pipelines.lineage.why import Why, explain
 from pipelines.lineage.wording import why_lines
+from rl_datasets.errors import HindcastError
 from tests.pipelines.lineage.small_project import History, copy, edit, write
 
 pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep:DeprecationWarning")  # DVC's use of pygtrie
@@ -88,3 +93,26 @@ def test_changes_are_those_of_leaves():
         Change(Kind.UPSTREAM, "made", "1", ABSENT),
     ]
     assert run_changes(before, before, bool) == []
+
+
+def test_records_say_who_ran_it_when_and_with_which_other_packages():
+    def record(started: str, **values: object) -> Record:
+        empty = {field.name: {} if "Mapping" in str(field.type) else () if "tuple" in str(field.type) else "" for field in fields(Record)}
+        return Record(
+            **{**empty, "outcome": "COMPLETE", "started": started, "launcher": "dvc repro", "path": f"records/{started}", **values}
+        )
+
+    old = record("2026-01-01T10:00:00", packages={"jax": "0.10.1", "numpy": "2.4"})
+    new = record(
+        "2026-01-02T10:00:00", packages={"jax": "0.10.2", "numpy": "2.4"}, commit="abcdef0123456", difference="1", changed=("a.py",)
+    )
+    assert list(record_lines([new, old])) == [
+        "Newest of 2 records: 2026-01-02T10:00, dvc repro, commit abcdef0123 with uncommitted changes in a.py: records/2026-01-02T10:00:00",
+        "  package jax: 0.10.1 -> 0.10.2",
+    ]
+    failed = record("2026-01-03T10:00:00", outcome="FAIL", error="ValueError: x", launcher="by hand")
+    assert list(record_lines([failed, HindcastError("r.json is no record.")])) == [
+        "Newest of 1 records: 2026-01-03T10:00, by hand, no commit: FAIL: ValueError: x records/2026-01-03T10:00:00",
+        "A record is broken: r.json is no record.",
+    ]
+    assert list(record_lines([])) == ["There is no record of a run of it."]
