@@ -118,7 +118,13 @@ def test_two_folders_that_were_swapped_are_refused(project: None) -> None:
     [
         (RAW, "collect@pole", "datasets__pole__options__episodes", 6, rf"{RAW} .*: datasets\.pole\.options\.episodes was 5 and is now 6\."),
         (RAW, "collect@pole", "datasets__pole__options__new", 1, r"datasets\.pole\.options\.new was 'nothing' and is now 1\."),
-        (CHECK, "check@pole", "checks__pole", {"action_bounds": "warn"}, r"checks\.pole\.action_bounds\.severity was 'fail' and is now 'warn'"),
+        (
+            CHECK,
+            "check@pole",
+            "checks__pole",
+            {"action_bounds": "warn"},
+            r"checks\.pole\.action_bounds\.severity was 'fail' and is now 'warn'",
+        ),
         (
             SPLIT,
             "split@pole",
