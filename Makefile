@@ -16,6 +16,7 @@ setup: ## make .venv from requirements.lock; does nothing while the lock is unch
 repro: setup ## run the whole pipeline: data, checks, splits, training, evaluation, report
 	@python -m pipelines.params
 	dvc repro
+	@hindcast lineage --format html
 	@hindcast results
 
 test: setup unit ## run all tests: the quick ones, then those that start processes and whole pipelines

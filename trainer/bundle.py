@@ -5,7 +5,6 @@ Equal policies give equal bytes. The JSON holds the digest of the weights and it
 
 import functools
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import tree
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json
-from rl_datasets.manifest import package_versions
+from rl_datasets.manifest import package_versions, values_digest
 from rl_datasets.schema import EnvSpec, Tree, named_leaves
 from trainer.custom import module_digests
 from trainer.learner import Learner, LearnerParams, load_learner
@@ -133,7 +132,7 @@ def make_bundle(
         "updates": updates,
         "weights": hashlib.sha256(_weights(tensors)).hexdigest(),
     }
-    return _assemble({**description, "digest": _digest(description)}, tensors)
+    return _assemble({**description, "digest": values_digest(description)}, tensors)
 
 
 def load_bundle(path: Path | str) -> Bundle:
@@ -148,7 +147,7 @@ def load_bundle(path: Path | str) -> Bundle:
         raise HindcastError(
             f"{path / DESCRIPTION} has the format {found!r}, but {FORMAT!r} is expected. Point to a folder that training wrote."
         )
-    if _digest({key: value for key, value in description.items() if key != "digest"}) != description.get("digest"):
+    if values_digest({key: value for key, value in description.items() if key != "digest"}) != description.get("digest"):
         raise _damaged(path / DESCRIPTION, "its content does not have the digest that it states")
     try:
         weights = (path / WEIGHTS).read_bytes()
@@ -260,10 +259,6 @@ def _named_arrays(policy: Tree) -> dict[str, np.ndarray]:
 
 def _weights(tensors: Mapping[str, np.ndarray]) -> bytes:
     return safetensors.numpy.save(dict(tensors))  # no metadata: its order is not stable with more than one key
-
-
-def _digest(description: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(description, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _damaged(path: Path, what: str) -> HindcastError:

@@ -4,7 +4,6 @@ Paths are written as dvc.yaml writes them, relative to the project's root, with 
 """
 
 import subprocess
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -111,11 +110,6 @@ def git_or_none(*arguments: str) -> bytes | None:
         return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-def commits_touching(*paths: str) -> Iterator[str]:
-    """Yields the commits of the current branch that changed one of these paths, the newest first."""
-    yield from git("log", "--format=%H", "HEAD", "--", *paths).split()
 
 
 def _run_git(arguments: tuple[str, ...], otherwise: str) -> bytes:
