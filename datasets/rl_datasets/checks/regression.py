@@ -1,6 +1,6 @@
 """Ridge regression on random features: how well one thing follows from another, without knowing how."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ STEEPNESS = 0.7  # of their weights
 RIDGE = 1e-6
 PRODUCTS = 66  # of two columns, that are features too; more are left out
 LIMIT = 1e6
-ROWS = 64  # multiplied at once: products so small run in this thread, where starting others would cost more
+SMALL = 1 << 18  # multiplications of one product: one so small runs in this thread, where starting others would cost more
 
 
 class Regression:
@@ -23,23 +23,20 @@ class Regression:
         self._offsets = random.uniform(-1, 1, FEATURES)
         features = self._features(inputs)
         wanted = (outputs - self.center) / self.scale
-        parts = [slice(start, start + ROWS) for start in range(0, len(features), ROWS)]
-        gram = np.sum([features[part].T @ features[part] for part in parts], axis=0)
-        moments = np.sum([features[part].T @ wanted[part] for part in parts], axis=0)
-        self._coefficients = np.linalg.solve(gram + RIDGE * len(features) * np.eye(features.shape[1]), moments)
+        sums = _summed(features, np.concatenate([features, wanted], axis=1))
+        sums[:, : len(sums)] += RIDGE * len(features) * np.eye(len(sums))
+        self._coefficients = _solved(sums)
 
     def errors(self, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Returns the mean squared error of each row, in squared deviations of the outputs that it was fitted on, [N]."""
         wanted = (outputs - self.center) / self.scale
-        features = self._features(inputs)
-        found = np.concatenate([features[start : start + ROWS] @ self._coefficients for start in range(0, len(features), ROWS)])
+        found = _times(self._features(inputs), self._coefficients)
         errors: np.ndarray = ((found - wanted) ** 2).mean(axis=1)
         return errors
 
     def _features(self, inputs: np.ndarray) -> np.ndarray:
         rows = np.clip((inputs - self._mean) / self._scale, -LIMIT, LIMIT)
-        random = np.concatenate([rows[start : start + ROWS] @ self._weights for start in range(0, len(rows), ROWS)])
-        parts = [np.ones((len(rows), 1)), rows, np.tanh(random + self._offsets)]
+        parts = [np.ones((len(rows), 1)), rows, np.tanh(_times(rows, self._weights) + self._offsets)]
         if rows.shape[1] * (rows.shape[1] + 1) // 2 <= PRODUCTS:
             left, right = np.triu_indices(rows.shape[1])
             parts.append(rows[:, left] * rows[:, right])
@@ -59,6 +56,39 @@ def cross_errors(inputs: np.ndarray, outputs: np.ndarray, groups: np.ndarray) ->
 def joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Returns arrays [N, ...] side by side as float64 [N, D]."""
     return np.concatenate([array.reshape(len(array), -1).astype(np.float64) for array in arrays], axis=1)
+
+
+def _parts(rows: int, width: int) -> Iterator[slice]:
+    """Yields parts of some rows; width: multiplications a row."""
+    size = max(SMALL // max(width, 1), 1)
+    return (slice(start, start + size) for start in range(0, rows, size))
+
+
+def _times(rows: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Returns the product of rows [N, D], N >= 1, and a matrix [D, K]."""
+    return np.concatenate([rows[part] @ matrix for part in _parts(len(rows), matrix.size)])
+
+
+def _summed(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Returns the sum of the outer products of the rows of left [N, F] and right [N, K], [F, K]."""
+    sums: np.ndarray = sum(
+        (left[part].T @ right[part] for part in _parts(len(left), left.shape[1] * right.shape[1])),
+        start=np.zeros((left.shape[1], right.shape[1])),
+    )
+    return sums
+
+
+def _solved(system: np.ndarray) -> np.ndarray:
+    """Returns x [F, K] of A x = b for a system [F, F + K], A beside b; A is positive definite, so that no pivot is looked for."""
+    size = len(system)
+    matrix, values = system[:, :size], system[:, size:]  # views, eliminated in place
+    for row in range(size - 1):
+        factors = system[row + 1 :, row] / system[row, row]
+        system[row + 1 :, row + 1 :] -= factors[:, None] * system[row, row + 1 :]
+    for row in reversed(range(size)):
+        values[row] /= matrix[row, row]
+        values[:row] -= matrix[:row, row, None] * values[row]
+    return values
 
 
 def _deviation(rows: np.ndarray) -> np.ndarray:

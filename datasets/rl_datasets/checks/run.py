@@ -1,7 +1,9 @@
 """`run_checks`: all checks in one pass over the episodes, then over the table of them, and the numbers for the data card."""
 
-from collections.abc import Callable, Iterable, Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,29 +120,35 @@ class _Rows:
     """The table of episodes, block by block."""
 
     def __init__(self) -> None:
-        self._parts: list[pd.DataFrame] = []
+        self._arrays: list[tuple[np.ndarray, ...]] = []  # (number, length, episode_return, is_terminal, content), a block each
+        self._lists: tuple[list[Any], ...] = ([], [], [], [])  # of all blocks: episode_id, policy, seed, environment
 
     def add(self, block: Block) -> None:
         with np.errstate(invalid="ignore", over="ignore"):
             returns = np.add.reduceat(np.where(block.is_last, 0, block.reward.astype(np.float64)), block.starts[:-1])
-        self._add(block.number, block.episode_id, block.lengths, returns, block.is_terminal, block.metadata, block.content)
+        self._arrays.append((block.number, block.lengths, returns, block.is_terminal, block.content))
+        self._add(block.episode_id, block.metadata)
 
     def add_misfit(self, misfit: Misfit) -> None:
         episode = misfit.episode
-        values = ([episode.length], [episode.episode_return], [episode.is_terminal])
-        self._add(np.array([misfit.number]), [episode.episode_id], *values, [episode.metadata], np.zeros(1, np.uint64))
+        values = (misfit.number, episode.length, episode.episode_return, episode.is_terminal)
+        self._arrays.append((*(np.array([value]) for value in values), np.zeros(1, np.uint64)))
+        self._add([episode.episode_id], [episode.metadata])
 
-    def _add(self, number, ids, lengths, returns, is_terminal, metadata, content) -> None:  # type: ignore[no-untyped-def]
+    def _add(self, ids: Iterable[str], metadata: Sequence[Mapping[str, str | int | float]]) -> None:
         known = (
-            [str(each.get("policy", "")) for each in metadata],
+            [sys.intern(str(each.get("policy", ""))) for each in metadata],
             [int(each.get("seed", -1)) for each in metadata],
-            [str(each.get("environment", "")) for each in metadata],
+            [sys.intern(str(each.get("environment", ""))) for each in metadata],
         )
-        columns = (ids, lengths, returns, is_terminal, *known, content)
-        self._parts.append(pd.DataFrame(dict(zip(EpisodeRow._fields, columns, strict=True)), index=number))
+        for kept, values in zip(self._lists, (ids, *known), strict=True):
+            kept.extend(values)
 
     def table(self) -> pd.DataFrame:
         """In the order of the data, which is also its index."""
-        if not self._parts:
+        if not self._arrays:
             return pd.DataFrame(columns=list(EpisodeRow._fields))
-        return pd.concat(self._parts).sort_index()
+        number, lengths, returns, is_terminal, content = map(np.concatenate, zip(*self._arrays, strict=True))
+        ids, policies, seeds, environments = self._lists
+        columns = (ids, lengths, returns, is_terminal, policies, seeds, environments, content)
+        return pd.DataFrame(dict(zip(EpisodeRow._fields, columns, strict=True)), index=number).sort_index()

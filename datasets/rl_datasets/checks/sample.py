@@ -43,6 +43,15 @@ class Sample:
 
     def quantiles(self, place: int | str) -> np.ndarray:
         """Returns the quantiles at LEVELS of the finite values of each column, [3, D]; those of "action" and "reward" without last rows."""
+        if place not in self._quantiles:
+            self._quantiles[place] = self._quantiles_of(place)
+        return self._quantiles[place]
+
+    @cached_property
+    def _quantiles(self) -> dict[int | str, np.ndarray]:
+        return {}
+
+    def _quantiles_of(self, place: int | str) -> np.ndarray:
         array = self.observation[place] if isinstance(place, int) else getattr(self, place)[~self.is_last]
         assert array is not None, "a wide array is not sampled"
         values = np.where(np.isfinite(array), array, np.nan).astype(np.float64)

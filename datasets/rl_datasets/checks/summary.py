@@ -24,13 +24,21 @@ class RunningSummary:
         self._arrays = {name: _describer(leaf) for name, leaf in leaves}
 
     def add(self, block: Block) -> None:
-        moves = ~block.is_last
+        moves = ~block.is_last  # without which extremes are the same, for the last rows repeat others
         for place, leaf in enumerate(block.observation):
             describer = self._arrays[self._names[place]]
-            describer.add(block.observation_columns(place) if isinstance(describer, _Floats) else leaf)
+            if isinstance(describer, _Floats):
+                describer.add(block.observation_columns(place), block.observation_extremes(place))
+            else:
+                describer.add(leaf)
         action = self._arrays["action"]
-        action.add(block.action_columns[:, moves] if isinstance(action, _Floats) else block.action[moves])
-        self._arrays["reward"].add(block.reward_columns[:, moves])
+        if isinstance(action, _Floats):
+            action.add(block.action_columns[:, moves], block.action_extremes)
+        else:
+            action.add(block.action[moves])
+        reward = self._arrays["reward"]
+        assert isinstance(reward, _Floats), "its spec says so"
+        reward.add(block.reward_columns[:, moves], block.reward_extremes)
 
     def to_json(self, table: pd.DataFrame) -> dict[str, Any]:
         """Returns plain JSON; a number that is not finite becomes null. table: columns of EpisodeRow, one row an episode."""
@@ -67,9 +75,9 @@ class _Floats:
     def __init__(self) -> None:
         self._moments: Moments | None = None
 
-    def add(self, columns: np.ndarray) -> None:
-        """columns: [D, N], each contiguous in memory."""
-        own = _moments(columns)
+    def add(self, columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> None:
+        """columns: [D, N], each contiguous in memory. extremes: the least and the greatest value of each, each [D]."""
+        own = _moments(columns, extremes)
         self._moments = own if self._moments is None else merge(self._moments, own)
 
     def to_json(self) -> dict[str, Any]:
@@ -109,13 +117,13 @@ class _Integers:
         return {} if self._minimum > self._maximum else {"minimum": self._minimum, "maximum": self._maximum}
 
 
-def _moments(columns: np.ndarray) -> Moments:
+def _moments(columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> Moments:
     """Returns the moments of columns [D, N], N >= 1, column by column, for one stays in the processor's cache."""
     with np.errstate(invalid="ignore", over="ignore"):
         mean = columns.mean(axis=1, dtype=np.float64)
         deviations = (column - each for column, each in zip(columns, mean, strict=True))
         squares = np.array([np.square(deviation, out=deviation).sum() for deviation in deviations])
-    return Moments(columns.shape[1], mean, squares, columns.min(axis=1).astype(np.float64), columns.max(axis=1).astype(np.float64))
+    return Moments(columns.shape[1], mean, squares, *(extreme.astype(np.float64) for extreme in extremes))
 
 
 def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:
