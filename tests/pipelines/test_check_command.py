@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import tempfile
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -259,7 +260,8 @@ def unprivileged() -> Iterator[None]:
 
 def test_files_that_may_not_be_read_are_told(broken, tmp_path):
     folder, out, console = broken(), tmp_path / "out", Console(file=io.StringIO(), width=400)
-    for place in (tmp_path, *tmp_path.parents[:2]):
+    temporary = Path(tempfile.gettempdir())
+    for place in (tmp_path, *(parent for parent in tmp_path.parents if temporary in parent.parents)):
         place.chmod(0o777)
     first_shard(folder).chmod(0)
     with unprivileged():
@@ -267,7 +269,7 @@ def test_files_that_may_not_be_read_are_told(broken, tmp_path):
     assert "Permission denied" in console.file.getvalue()
     folder.chmod(0)
     try:
-        with unprivileged(), pytest.raises(HindcastError, match=r"flat/1.0.0/dataset_info.json cannot be read: Permission denied"):
+        with unprivileged(), pytest.raises(HindcastError, match=r"flat/1\.0\.0/dataset_info\.json cannot be read: Permission denied"):
             run(folder, tmp_path / "none", None, [], console)
     finally:
         folder.chmod(0o755)
