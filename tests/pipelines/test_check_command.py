@@ -5,8 +5,8 @@ import json
 import os
 import random
 import shutil
-import tempfile
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
