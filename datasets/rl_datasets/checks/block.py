@@ -16,7 +16,7 @@ from rl_datasets.recorded import Damage, Recorded
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
 
 BYTES = 1 << 22  # of the arrays that are gathered; at least one episode
-EPISODES = 1 << 13
+EPISODES = 1 << 10  # more would wait so long that Python looks through them for garbage
 SCALAR = ArraySpec((), "float32")
 
 
@@ -217,7 +217,9 @@ class _Divider:
         self._spec = spec
         self._is_lone = isinstance(spec.observation, ArraySpec)
         leaves = [*(leaf for _, leaf in named_leaves(spec.observation, "")), spec.action, SCALAR, SCALAR]
-        self._leaves = [(leaf.shape, np.dtype(leaf.dtype)) for leaf in leaves]
+        self._dtypes = [np.dtype(leaf.dtype) for leaf in leaves]
+        self._rows = [tuple(leaf.shape) for leaf in leaves]
+        self._steps, self._shapes = 0, self._rows  # of the last episode
 
     def __call__(self, recorded: Recorded) -> list[np.ndarray] | None:
         episode, flags = recorded
@@ -231,9 +233,10 @@ class _Divider:
             observed = tree.flatten(episode.observation)
         arrays = [*observed, episode.action, episode.reward, episode.discount]
         steps = len(episode.reward)
-        for (shape, dtype), array in zip(self._leaves, arrays, strict=True):
-            if array.dtype != dtype or array.shape != (steps, *shape):
-                return None
+        if steps != self._steps:
+            self._steps, self._shapes = steps, [(steps, *row) for row in self._rows]
+        if [array.shape for array in arrays] != self._shapes or [array.dtype for array in arrays] != self._dtypes:
+            return None
         return arrays if steps > 1 and (flags is None or flags.shape == (steps, 3)) else None
 
 

@@ -90,7 +90,12 @@ class _FrozenSensors(Running):
     def block(self, block: Block) -> Iterator[Fault]:
         if len(block.reward) < 2:
             return
-        moving = _changes(block.action_columns) | np.logical_or.reduce([h[1:] != h[:-1] for h in block.leaf_hashes])
+        moving = _changes(block.action_columns)
+        for place, leaf in enumerate(self.expected.observation):
+            if _is_columns(leaf):
+                moving |= (block.observation_changes(place) != 0).any(axis=0)
+            else:
+                moving |= block.leaf_hashes[place][1:] != block.leaf_hashes[place][:-1]
         for place, leaf in enumerate(self.expected.observation):
             if _is_columns(leaf):
                 columns = block.observation_columns(place)

@@ -24,21 +24,21 @@ class RunningSummary:
         self._arrays = {name: _describer(leaf) for name, leaf in leaves}
 
     def add(self, block: Block) -> None:
-        moves = ~block.is_last  # without which extremes are the same, for the last rows repeat others
+        moves, lasts = ~block.is_last, block.lasts
         for place, leaf in enumerate(block.observation):
             describer = self._arrays[self._names[place]]
             if isinstance(describer, _Floats):
-                describer.add(block.observation_columns(place), block.observation_extremes(place))
+                describer.add(block.observation_columns(place), block.observation_extremes(place), lasts[:0])
             else:
                 describer.add(leaf)
         action = self._arrays["action"]
         if isinstance(action, _Floats):
-            action.add(block.action_columns[:, moves], block.action_extremes)
+            action.add(block.action_columns, block.action_extremes, lasts)
         else:
             action.add(block.action[moves])
         reward = self._arrays["reward"]
         assert isinstance(reward, _Floats), "its spec says so"
-        reward.add(block.reward_columns[:, moves], block.reward_extremes)
+        reward.add(block.reward_columns, block.reward_extremes, lasts)
 
     def to_json(self, table: pd.DataFrame) -> dict[str, Any]:
         """Returns plain JSON; a number that is not finite becomes null. table: columns of EpisodeRow, one row an episode."""
@@ -75,9 +75,12 @@ class _Floats:
     def __init__(self) -> None:
         self._moments: Moments | None = None
 
-    def add(self, columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> None:
-        """columns: [D, N], each contiguous in memory. extremes: the least and the greatest value of each, each [D]."""
-        own = _moments(columns, extremes)
+    def add(self, columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> None:
+        """columns: [D, N], each contiguous in memory. extremes: the least and the greatest value of each, each [D].
+
+        left_out: rows that do not count; their values are in others too, so that the extremes stay.
+        """
+        own = _moments(columns, extremes, left_out)
         self._moments = own if self._moments is None else merge(self._moments, own)
 
     def to_json(self) -> dict[str, Any]:
@@ -117,13 +120,19 @@ class _Integers:
         return {} if self._minimum > self._maximum else {"minimum": self._minimum, "maximum": self._maximum}
 
 
-def _moments(columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> Moments:
-    """Returns the moments of columns [D, N], N >= 1, column by column, for one stays in the processor's cache."""
+def _moments(columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> Moments:
+    """Returns the moments of columns [D, N], N > len(left_out), column by column, for one stays in the processor's cache."""
+    rows, means, squares = columns.shape[1] - len(left_out), [], []
     with np.errstate(invalid="ignore", over="ignore"):
-        mean = columns.mean(axis=1, dtype=np.float64)
-        deviations = (column - each for column, each in zip(columns, mean, strict=True))
-        squares = np.array([np.square(deviation, out=deviation).sum() for deviation in deviations])
-    return Moments(columns.shape[1], mean, squares, *(extreme.astype(np.float64) for extreme in extremes))
+        for column in columns:
+            values = column.astype(np.float64)
+            values[left_out] = 0
+            means.append(values.sum() / rows)
+            values -= means[-1]
+            values[left_out] = 0
+            squares.append(np.square(values, out=values).sum())
+    low, high = extremes
+    return Moments(rows, np.array(means), np.array(squares), low.astype(np.float64), high.astype(np.float64))
 
 
 def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:

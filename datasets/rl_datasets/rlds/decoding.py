@@ -4,6 +4,7 @@ It takes the form that protobuf libraries write (a map entry's key before its va
 any other, which the caller brings to that form with protobuf itself.
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing
 
 _FIRST, _SECOND = 0x0A, 0x12  # tags of fields 1 and 2, length-delimited
 _BYTES, FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
+SHORT = 1024  # steps of an episode whose flags are remembered
 _LAYOUTS = 4096  # remembered at most; some kilobytes each
 
 
@@ -123,7 +125,9 @@ def rows(record: bytes, stored: StoredList, size: int) -> np.ndarray:
 
 
 def decode_varints(encoded: bytes, dtype: np.typing.DTypeLike = np.int64) -> np.ndarray:
-    """Returns the values of concatenated varints."""
+    """Returns the values of concatenated varints; a few truth values read-only."""
+    if dtype == np.bool_ and len(encoded) <= SHORT:
+        return _short_bools(encoded)
     if encoded.isascii():  # each below 128, one byte
         return np.frombuffer(encoded, np.uint8).astype(dtype)
     content = np.frombuffer(encoded, np.uint8)
@@ -133,6 +137,14 @@ def decode_varints(encoded: bytes, dtype: np.typing.DTypeLike = np.int64) -> np.
     groups = (content & 127).astype(np.uint64) << (7 * place).astype(np.uint64)
     values: np.ndarray = np.add.reduceat(groups, first).view(np.int64)
     return values.astype(dtype, copy=False)
+
+
+@lru_cache(maxsize=1024)
+def _short_bools(encoded: bytes) -> np.ndarray:
+    """Returns what flags of a few steps are, read-only: most episodes of one length have the same."""
+    values = decode_varints(encoded).astype(bool)
+    values.setflags(write=False)
+    return values
 
 
 def _integers(encoded: bytes) -> list[int]:

@@ -6,7 +6,7 @@ whichever of the two public conventions they follow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME as MANIFEST
 from rl_datasets.recorded import FLAGS, Recorded
 from rl_datasets.rlds import features as codec
-from rl_datasets.rlds.decoding import LayoutReader, NotCanonical
+from rl_datasets.rlds.decoding import SHORT, LayoutReader, NotCanonical
 from rl_datasets.rlds.features import StoredArray, StoredColumn
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
@@ -254,12 +254,22 @@ def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _flags(arrays: Arrays, steps: int) -> np.ndarray:
+    """Returns what `StoredEpisode.flags` says; of a few steps read-only."""
+    columns = [arrays[flag].astype(bool, copy=False).tobytes() if flag in arrays else None for flag in FLAGS]
+    return _short_flags(steps, *columns) if steps <= SHORT else _joined_flags(steps, *columns)
+
+
+def _joined_flags(steps: int, *columns: bytes | None) -> np.ndarray:
     flags = np.zeros((steps, len(FLAGS)), bool)
     flags[:1, 0] = flags[-1:, 1] = True
-    for column, flag in enumerate(FLAGS):
-        if flag in arrays:
-            flags[:, column] = arrays[flag].reshape(steps)
+    for place, column in enumerate(columns):
+        if column is not None:
+            flags[:, place] = np.frombuffer(column, bool, steps)
+    flags.setflags(write=False)
     return flags
+
+
+_short_flags = lru_cache(maxsize=1024)(_joined_flags)  # most episodes of one length have the same
 
 
 def _open(path: Path) -> Any:
