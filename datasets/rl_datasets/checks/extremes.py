@@ -51,11 +51,11 @@ class _Off(Running):
         raise NotImplementedError
 
     def current(self, place: int | str) -> np.ndarray:
-        """The limits by the sample so far; computed anew when it has doubled."""
+        """The limits by the sample so far; computed anew when it is four times as large."""
         sample = self.sample
         assert sample is not None, "the block was sampled before it came here"
         rows, limits = self._known.get(place, (0, np.zeros(0)))
-        if len(sample.reward) >= 2 * rows:
+        if len(sample.reward) >= 4 * rows:
             rows, limits = self._known[place] = len(sample.reward), self.limits(sample, place)
         return limits
 

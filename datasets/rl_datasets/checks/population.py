@@ -9,14 +9,13 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns, per_table
 from rl_datasets.checks.expected import Expected
-from rl_datasets.checks.fingerprint import mixed
 from rl_datasets.similarity import can_be_near, near_pairs, sketch
 
 NAMED = 5  # ids written out for each group
 FEWEST = 20  # episodes that say what is usual
 APART = 6.0  # distance of two groups, in deviations within them, that makes them two
 PART = 0.1  # least share of either
-MANY_STEPS = 100  # of an episode, on average, from which on some of its steps tell it
+MANY_STEPS = 64  # of an episode, on average, from which on some of its steps tell it
 COLUMNS_OF_CHOICE = 3  # that decide which
 
 
@@ -63,9 +62,11 @@ class _NearDuplicates(Running):
         """Returns some of the rows, by what is in them, so that a copy has the same; and all last rows."""
         place = next(i for i, leaf in enumerate(self.expected.observation) if leaf.is_float or leaf.spec.is_image)
         array = block.observation[place].reshape(len(block.reward), -1)
-        some = array[:, :: -(-array.shape[1] // COLUMNS_OF_CHOICE)].astype(np.float32)
-        coarse = ((some.view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)).astype(np.uint64)
-        chosen = mixed(coarse @ np.arange(1, 2 * coarse.shape[1], 2).astype(np.uint64)) % np.uint64(self._shares or 1) == 0
+        code = np.zeros(len(array), np.uint32)
+        for column in array.T[:: -(-array.shape[1] // COLUMNS_OF_CHOICE)]:
+            coarse = (column.astype(np.float32).view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)
+            code = (code + coarse) * np.uint32(0x9E3779B1)  # wraps around; high bits depend on all
+        chosen = (code ^ (code >> np.uint32(15))) * np.uint32(0x85EBCA6B) <= np.uint32(0xFFFFFFFF // (self._shares or 1))
         return np.flatnonzero(chosen | block.is_last)
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from rl_datasets.checks.ahead import ahead
 from rl_datasets.checks.block import Block, Misfit, blocks
 from rl_datasets.checks.catalogue import CATALOGUE
 from rl_datasets.checks.check import Covered, EpisodeRow, Fault, NotApplicable, Running
@@ -27,28 +28,35 @@ def run_checks(
     params: CheckParams,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Report:
-    """Checks all episodes in one pass; memory is that of a block and a row for each episode. Same input, same report.
+    """Checks all episodes in one pass; memory is that of two blocks and a row for each episode. Same input, same report.
 
-    An episode that doesn't meet the spec, or has no transition, is in no block: it is given to the checks as a Misfit, and is left
-    out of the summary of arrays. `advance` is told of episodes.
+    A second thread takes the items and describes a block while the one before is checked. An episode that doesn't meet the spec, or
+    has no transition, is in no block: it is given to the checks as a Misfit, and is left out of the summary of arrays. `advance` is
+    told of episodes.
     """
     expected = replace(expected)  # with a sample of its own
     tally, summary, rows = _Tally(params, expected), RunningSummary(expected.spec), _Rows()
-    for item in blocks(items, expected.spec):
+    for item in ahead(_described(blocks(items, expected.spec), summary, rows)):
         if isinstance(item, Block):
             expected.sampler.add(item)
         tally.see(item)
-        if isinstance(item, Misfit):
-            rows.add_misfit(item)
-            advance(1)
-        elif isinstance(item, Block):
-            rows.add(item)
-            summary.add(item)
-            advance(len(item.number))
+        if not isinstance(item, Damage):
+            advance(1 if isinstance(item, Misfit) else len(item.number))
     table = rows.table()
     tally.see(table)
     results = tally.results(table)
     return Report(results, summary.to_json(table), table, tally.quarantine.entries(table), expected.sampler.result())
+
+
+def _described(items: Iterable[Block | Misfit | Damage], summary: RunningSummary, rows: "_Rows") -> Iterator[Block | Misfit | Damage]:
+    """Yields the items once the summary and the table know them."""
+    for item in items:
+        if isinstance(item, Misfit):
+            rows.add_misfit(item)
+        elif isinstance(item, Block):
+            rows.add(item)
+            summary.add(item)
+        yield item
 
 
 class _Tally:

@@ -58,7 +58,7 @@ class Sample:
         if not len(values):
             return np.zeros((3, values.shape[1]))
         if not np.isnan(values).any():
-            return np.quantile(values, LEVELS, axis=0)
+            return np.quantile(np.ascontiguousarray(values.T), LEVELS, axis=1)
         columns = [column[~np.isnan(column)] for column in values.T]
         return np.stack([np.quantile(column, LEVELS) if len(column) else np.zeros(3) for column in columns], axis=1)
 
