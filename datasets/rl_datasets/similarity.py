@@ -161,7 +161,9 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 
 def _smallest(hashes: np.ndarray, episode: np.ndarray, count: int) -> np.ndarray:
     """Returns [count, KEPT]: the smallest different hashes of each episode, none where there are fewer than FEWEST."""
-    order = np.lexsort((hashes, episode))
+    order = np.argsort(hashes)
+    owner = episode[order].astype(np.uint16 if count <= 1 << 16 else np.int64)  # few bits are sorted in one go
+    order = order[np.argsort(owner, kind="stable")]
     hashes, episode = hashes[order], episode[order]
     new = np.ones(len(hashes), bool)
     new[1:] = (hashes[1:] != hashes[:-1]) | (episode[1:] != episode[:-1])

@@ -97,7 +97,8 @@ class _Categories:
         self._counts: Counter[int] = Counter()
 
     def add(self, array: np.ndarray) -> None:
-        self._counts.update(array.tolist())
+        values, counts = np.unique(array, return_counts=True)
+        self._counts.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
 
     def to_json(self) -> dict[str, Any]:
         if len(self._counts) > CATEGORIES:
