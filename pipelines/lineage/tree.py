@@ -3,7 +3,9 @@
 Paths are written as dvc.yaml writes them, relative to the project's root, with "/".
 """
 
+import os
 import subprocess
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -104,10 +106,11 @@ def git(*arguments: str, otherwise: str = "git cannot answer") -> str:
     return _run_git(arguments, otherwise).decode("utf-8", "surrogateescape")
 
 
-def git_or_none(*arguments: str) -> bytes | None:
-    """Returns what git prints; None where it fails or is not there."""
+def git_or_none(*arguments: str, environment: Mapping[str, str] | None = None) -> bytes | None:
+    """Returns what git prints, with these variables beside the process's own; None where it fails or is not there."""
+    variables = {**os.environ, **(environment or {})}
     try:
-        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
+        return subprocess.run(["git", *arguments], capture_output=True, check=True, env=variables).stdout  # noqa: S603, S607
     except (OSError, subprocess.CalledProcessError):
         return None
 

@@ -66,7 +66,7 @@ def test_a_preset_of_the_page_trains_with_its_modules(page_modules, algorithm: s
 
 @pytest.mark.slow
 def test_the_learner_passes_the_contract_from_the_moment_its_file_exists(tmp_path) -> None:
-    for name in ("trainer", "datasets", "tests/trainer", "tests/conftest.py", "tests/compiling.py", "pyproject.toml"):
+    for name in ("trainer", "datasets", "tests/trainer", "tests/conftest.py", "tests/browser.py", "tests/compiling.py", "pyproject.toml"):
         source, target = ROOT / name, tmp_path / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
