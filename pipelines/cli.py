@@ -1,16 +1,35 @@
 """The `hindcast` command: what a person asks of a project that DVC has run."""
 
 import sys
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
 
 from pipelines import paths
 from rl_datasets.errors import HindcastError
 
-app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+
+class Commands(TyperGroup):
+    """The commands. An empty text, as a shell's variable that is not set leaves it, never stands for an argument that was left out."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Raises HindcastError where an argument, or the value of an option, is empty."""
+        for before, word in pairwise(args):
+            option, equals, value = word.partition("=")
+            if not word.strip() or (option.startswith("--") and equals and not value.strip()):
+                place = option.strip() or before
+                raise HindcastError(
+                    f"'hindcast {args[0]}' was given an empty text {'for' if place.startswith('--') else 'after'} '{place}', as a variable "
+                    "of the shell that is not set leaves it. Give a value, or leave it out."
+                )
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(cls=Commands, help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 console = Console()
 Target = Annotated[str, typer.Argument(help="a data set, an experiment, a stage or an output path")]
 

@@ -1,7 +1,7 @@
 """`hindcast diff`: what changed between two revisions, and which change explains which."""
 
 import json as text
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +13,7 @@ from pipelines.lineage.changes import ABSENT, Change, Kind
 from pipelines.lineage.code import file_changes
 from pipelines.lineage.difference import Difference, difference, not_run, package_changes
 from pipelines.lineage.outcomes import DataDifference, MetricDifference, data_differences, metric_differences
-from pipelines.lineage.stages import read_project
+from pipelines.lineage.stages import read_project, require_project
 from pipelines.lineage.tree import GitTree, WorkingTree
 from pipelines.lineage.wording import cause_line, data_lines, listed, metric_line
 from rl_datasets.errors import HindcastError
@@ -23,7 +23,8 @@ _CAUSES = 12
 
 
 def run(before: str, after: str, target: str, deep: bool, verbose: bool, json: bool, console: Console) -> None:
-    """With `deep`, reads the episodes of both. Raises HindcastError where there is no such revision, or the target means nothing in it."""
+    """With `deep`, reads the episodes of both. Raises HindcastError where there is no project or revision, or no such target."""
+    require_project()
     with ExitStack() as opened:
         old, new = (read_project(_tree(revision, opened)) for revision in (before, after))
         found = difference(old, new, target)
@@ -39,13 +40,18 @@ def run(before: str, after: str, target: str, deep: bool, verbose: bool, json: b
 def lines(
     found: Difference, data: list[DataDifference], metrics: list[MetricDifference], before: str, after: str, verbose: bool
 ) -> Iterator[str]:
-    """Yields the sections: parameters, data, code, packages, metrics with what explains them, and what nothing explains."""
+    """Yields how much changed, then sections: parameters, data, code, packages, metrics with their causes, and what nothing explains."""
+    files = _files_of(found)
     if not found.stages:
         yield f"No stage was run differently in {before} and {after}."
+    else:
+        counts = counted(found, data, metrics, files)
+        some = ", ".join(f"{count:,} {name if count == 1 else f'{name}s'}" for name, count in counts.items())
+        yield f"{before} -> {after}: {some} changed."
     yield from _section("Parameters and commands", _changes(found, Kind.PARAMETER, Kind.COMMAND))
     yield from _section("Data", [line for entry in data for line in data_lines(entry, verbose)])
     yield from _section("Source files", _changes(found, Kind.SOURCE))
-    yield from _section("Code", _code(found, verbose))
+    yield from _section("Code", _code(found, files, verbose))
     yield from _section("Packages", [str(change) for change in package_changes(found.before.tree, found.after.tree)])
     yield from _section("Metrics", [line for metric in metrics for line in _metric(found, metric, verbose)])
     yield from _section("Outcomes that nothing explains", _unexplained(found))
@@ -54,6 +60,21 @@ def lines(
         if waiting := not_run(project):
             stages = listed(waiting)
             yield f"{name} has stages whose parameters or command are not those of their last run: {stages}. 'hindcast why' says more."
+
+
+def counted(
+    found: Difference, data: list[DataDifference], metrics: list[MetricDifference], files: Mapping[str, Sequence[str]]
+) -> dict[str, int]:
+    """Returns how many of each changed. Of code that differs only in what was read, or that git cannot compare, a path counts as one."""
+    changes = [change for entry in found.stages.values() for change in entry.changes]
+    code = {name for path, names in files.items() for name in names or [path]}
+    return {
+        "stage": len(found.stages),
+        "parameter": len({change.name for change in changes if change.kind is Kind.PARAMETER}),
+        "data set": len(data),
+        "code file": len({name.partition(" (")[0] for name in code}),
+        "evaluation": len(metrics),
+    }
 
 
 def _content(found: Difference, dataset: str) -> Iterator[str]:
@@ -108,7 +129,14 @@ def _changes(found: Difference, *kinds: Kind) -> list[str]:
     return [f"{change}  ({listed(names, 3)})" for change, names in given.items()]
 
 
-def _code(found: Difference, verbose: bool) -> list[str]:
+def _files_of(found: Difference) -> dict[str, list[str]]:
+    """The files that differ in git, by the path of code that a stage was given and that changed; none where git cannot tell."""
+    before, after = found.before.tree.revision, found.after.tree.revision
+    paths = {change.name for entry in found.stages.values() for change in entry.changes if change.kind is Kind.CODE}
+    return {path: list(map(str, file_changes(path, before, after))) if before else [] for path in sorted(paths)}
+
+
+def _code(found: Difference, files: Mapping[str, Sequence[str]], verbose: bool) -> list[str]:
     """A line a path with the files that differ in it; only the number of stages unless all is asked for."""
     given: dict[str, tuple[Change, list[str]]] = {}
     for entry in found.stages.values():
@@ -116,13 +144,11 @@ def _code(found: Difference, verbose: bool) -> list[str]:
             if change.kind is Kind.CODE:
                 given.setdefault(change.name, (change, []))[1].append(entry.name)
     limit = 1000 if verbose else 2
-    return [f"{_files(found, change, limit)}  ({listed(names, limit)})" for _, (change, names) in sorted(given.items())]
+    return [f"{_files(change, files[change.name], limit)}  ({listed(names, limit)})" for _, (change, names) in sorted(given.items())]
 
 
-def _files(found: Difference, change: Change, limit: int) -> str:
+def _files(change: Change, files: Sequence[str], limit: int) -> str:
     """The files of a path that differ; a path that only one side's stages read may be the same in git."""
-    before, after = found.before.tree.revision, found.after.tree.revision
-    files = list(map(str, file_changes(change.name, before, after))) if before else []
     if ABSENT in (change.before, change.after):
         return f"{change.name} ({'not read before' if change.before == ABSENT else 'no longer read'})"
     return listed(files, limit + 1) or f"{change.name} (no difference in git: the code that was run was not committed with its lock)"

@@ -10,7 +10,7 @@ from rich.console import Console
 from pipelines.commands.telling import tell
 from pipelines.lineage.past import Run, history
 from pipelines.lineage.revisions import is_shallow
-from pipelines.lineage.wording import change_lines, interval
+from pipelines.lineage.wording import change_lines, interval, listed
 
 
 def run(target: str, everywhere: bool, verbose: bool, json: bool, console: Console) -> None:
@@ -28,14 +28,18 @@ def run(target: str, everywhere: bool, verbose: bool, json: bool, console: Conso
 
 def lines(entry: Run, verbose: bool) -> Iterator[str]:
     """Yields one run: what was different, and what came of it."""
+    version = f" {entry.version}" if entry.version else ""
     outcome = f": {interval(entry.metrics)}" if entry.metrics else ""
     if entry.is_last:
         yield f"{entry.stage} was taken away"
     elif entry.is_first:
-        yield f"{entry.stage} was run for the first time{outcome}"
+        other = f" on its data (before, it was of {listed(entry.other)})" if entry.other else ""
+        yield f"{entry.stage}{version} was run for the first time{other}{outcome}"
     else:
         same = "" if entry.outputs else ", and made the same bytes"
-        yield f"{entry.stage} was run again{same}{outcome}"
+        yield f"{entry.stage}{version} was run again{same}{outcome}"
         yield from (f"  {line}" for line in change_lines(entry.changes, verbose=verbose))
         if not entry.changes and entry.outputs:
             yield "  It was given the same and made other bytes."
+    if entry.record is not None:
+        yield f"  {entry.record}"

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from pipelines.commands.telling import tell
 from pipelines.lineage.impact import Impact, Touched, impact
-from pipelines.lineage.revisions import is_shallow, names_holding
+from pipelines.lineage.revisions import NO_HISTORY, is_shallow, names_holding
 from pipelines.lineage.wording import interval, listed
 
 FETCH = "'dvc fetch --all-commits' brings what the remote has"
@@ -37,13 +37,17 @@ def lines(found: Impact) -> Iterator[str]:
         yield from _touched(found.now)
     else:
         yield f"Now, nothing depends on {found.target}."
+    if not found.now.stages and found.past and not any(touched.stages for _, touched in found.past):
+        yield "No state that can be looked at has it; see that it is written as in episodes.csv."
     for commits, touched in found.past:
         holders = names_holding(commits[-1].name)
         yield f"In {len(commits)} earlier {'state' if len(commits) == 1 else 'states'} ({listed(holders, 5) or 'no branch'}):"
         yield from (f"  commit {commit}" for commit in commits)
         yield from _touched(touched)
         yield f"  To have it as it was: git checkout {commits[0].short} && dvc pull"
-    if not found.past:
+    if not found.has_history:
+        yield NO_HISTORY
+    elif not found.past:
         yield "No other state of dvc.lock that git has depended on it."
     if is_shallow():
         yield "This clone lacks older commits: 'git fetch --unshallow' brings them."

@@ -47,6 +47,17 @@ def output_changes(before: Entry, after: Entry) -> list[Change]:
     return [Change(Kind.OUTPUT, *difference) for difference in differing(hashes(before, "outs"), hashes(after, "outs"))]
 
 
+def other_data(before: Entry, after: Entry) -> tuple[str, ...]:
+    """Returns the data sets that a run was given parameters of, where a later run has others and none of these; else nothing."""
+    old, new = (_datasets(entry) for entry in (before, after))
+    return tuple(sorted(old)) if old and new and not old & new else ()
+
+
+def version_of(stage: str, entry: Entry) -> str:
+    """Returns the version of the data set that a collection or another stage of that data set was given; "" of other stages."""
+    return str(_flat_parameters(entry).get(f"datasets.{stage.partition('@')[2]}.version", ""))
+
+
 def asked_entry(project: Project, stage: Stage, hash_of: Callable[[str], str | None]) -> Entry:
     """Returns what a run of a stage would be given now, as dvc.lock would write it. `hash_of` returns None for what is not here."""
     params = {key: value for key in stage.parameters if (value := project.parameter(key)) is not None}
@@ -90,10 +101,17 @@ def _command(before: Entry, after: Entry) -> Iterator[Change]:
 
 
 def _parameters(before: Entry, after: Entry) -> Iterator[Change]:
-    old, new = (
-        flat({key: value for values in entry.get("params", {}).values() for key, value in values.items()}) for entry in (before, after)
-    )
+    old, new = (_flat_parameters(entry) for entry in (before, after))
     yield from (Change(Kind.PARAMETER, *difference) for difference in differing(old, new))
+
+
+def _flat_parameters(entry: Entry) -> dict[str, Any]:
+    return flat({key: value for values in entry.get("params", {}).values() for key, value in values.items()})
+
+
+def _datasets(entry: Entry) -> set[str]:
+    """The names of the data sets that have parameters in an entry: "datasets.NAME.version"."""
+    return {key.split(".")[1] for key in _flat_parameters(entry) if key.startswith("datasets.")}
 
 
 def _paths(before: Entry, after: Entry, is_made: Callable[[str], bool]) -> Iterator[Change]:

@@ -3,15 +3,29 @@
 A revision is read from its dvc.lock; which episodes a data set held, from its episodes.csv where those bytes are still here.
 """
 
+import difflib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pipelines.lineage.graph import Graph, inside_project, overlap
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.outcomes import SPLIT, episode_table, metrics_of
-from pipelines.lineage.revisions import Commit, Stages, commits_changing, run_project, stages_here, steps
+from pipelines.lineage.revisions import (
+    NO_HISTORY,
+    Commit,
+    Stages,
+    commits_changing,
+    has_history,
+    run_project,
+    stages_here,
+    steps,
+    was_tracked,
+)
+from pipelines.lineage.stages import require_project
 from pipelines.lineage.store import Store
 from rl_datasets.errors import HindcastError
 
@@ -37,6 +51,7 @@ class Impact:
     now: Touched
     now_rebuild: tuple[str, ...]  # the last stages of those that are touched now
     past: tuple[tuple[tuple[Commit, ...], Touched], ...]
+    has_history: bool = True  # without git, only `now` can be told
 
 
 class State:
@@ -57,10 +72,14 @@ class State:
 
     def role(self, dataset: str, episode: str) -> str | None:
         """Returns the split that has an episode, "" where the data set does not hold it; None where that cannot be told."""
+        table = self.episodes(dataset)
+        return None if table is None else table.get(episode, {}).get(SPLIT, "")
+
+    def episodes(self, dataset: str) -> Mapping[str, Mapping[str, str]] | None:
+        """Returns the rows of a data set's episodes by id; None where they are not here."""
         if dataset not in self._tables:
             self._tables[dataset] = episode_table(self.store, self.project.stages.get(f"split@{dataset}"))
-        table = self._tables[dataset]
-        return None if table is None else table.get(episode, {}).get(SPLIT, "")
+        return self._tables[dataset]
 
     def datasets(self) -> list[str]:
         return [name.partition("@")[2] for name in self.project.stages if name.startswith("collect@")]
@@ -69,17 +88,20 @@ class State:
 def impact(target: str) -> Impact:
     """Finds what a target has touched. It is tried as a data set or stage, then as a path, then as an episode ("DATASET:ID" or "ID").
 
-    Raises HindcastError where no state has any of these.
+    Raises HindcastError where the current folder is no project, and where no state has any of these and git never had such a file.
     """
-    commits = commits_changing(LOCK, everywhere=True)
+    require_project()
+    is_known = has_history()
+    commits = commits_changing(LOCK, everywhere=True) if is_known else []
     here, read = stages_here(), list(steps(commits))
     states = {id(step.stages): step.stages for step in read}
     if here is None:
-        newest = commits_changing(LOCK)[:1]
+        newest = commits_changing(LOCK)[:1] if is_known else []
         here = next((step.stages for step in read if [step.commit] == newest), {})
     now, past = State(here), {key: State(stages) for key, stages in states.items()}
-    touch = _kind_of(target, [now, *past.values()])
-    found = {key: touch(state) for key, state in past.items() if state.project.stages != now.project.stages}
+    others = {key: state for key, state in past.items() if state.project.stages != now.project.stages}
+    touch = _kind_of(target, [now, *others.values()])
+    found = {key: touch(state) for key, state in others.items()}
     groups: dict[str, tuple[list[Commit], Touched]] = {}
     for step in read:
         touched = found.get(id(step.stages))
@@ -87,7 +109,7 @@ def impact(target: str) -> Impact:
             groups.setdefault(repr(touched), ([], touched))[0].append(step.commit)
     current = touch(now)
     last = [name for name in current.stages if not any(child in current.stages for child in now.graph.children(name))]
-    return Impact(target, current, tuple(last), tuple((tuple(some), touched) for some, touched in groups.values()))
+    return Impact(target, current, tuple(last), tuple((tuple(some), touched) for some, touched in groups.values()), is_known)
 
 
 def touched_by_stages(state: State, starts: Mapping[str, str]) -> Touched:
@@ -144,17 +166,64 @@ def _kind_of(target: str, states: list[State]) -> Callable[[State], Touched]:
     path = _path(target)
     if path and any(_readers(state, path) or state.graph.makers(path) for state in states):
         return lambda state: touched_by_stages(state, _around(state, path))
-    dataset, separator, episode = target.partition(":")
-    only = dataset if separator and any(dataset in state.datasets() for state in states) else ""
+    dataset, _, episode = target.partition(":")
+    only = dataset if ":" in target and any(dataset in state.datasets() for state in states) else ""
     wanted = episode if only else target
-    tables = [state.role(key, wanted) for state in states for key in state.datasets()]
-    if any(tables) or None in tables:
+    roles = [state.role(key, wanted) for state in states for key in state.datasets()]
+    own = [state.role(only, wanted) for state in states if only in state.datasets()]
+    if any(roles) or (wanted and None in own and not _written_otherwise(_tables(states, only), wanted)):
         return lambda state: touched_by_episode(state, wanted, only)
-    raise HindcastError(
-        f"'{target}' is no data set, stage, path that a stage read or made, or episode (DATASET:ID or ID), in any of the {len(states)} "
-        "states of dvc.lock that git has. 'hindcast history DATASET' shows what there was; the ids of episodes are in "
-        "artifacts/splits/*/*/episodes.csv."
+    if path and not only and (Path(path).exists() or was_tracked(path) or was_tracked(f"{path}.dvc")):
+        return lambda _: Touched({}, {})
+    raise HindcastError(unknown_target(target, states))
+
+
+def unknown_target(target: str, states: list[State]) -> str:
+    """Returns what is said of a target that no state has: which known names and episodes are nearest, and which could not be read."""
+    dataset, colon, episode = target.partition(":")
+    tables = _tables(states, dataset if colon else "")
+    near = _written_otherwise(tables, episode if colon else target)
+    datasets = sorted({key for state in states for key in state.datasets()})
+    if not near and colon and (ids := [f"{key}:{name}" for key, table in tables for name in table or ()]):
+        first, last = min(ids), max(ids)
+        hint = f" The episodes of {dataset} are {first} to {last}."
+    else:
+        known = sorted({name for state in states for name in _names(state)})
+        near = near or difflib.get_close_matches(dataset if colon else target, known, n=_SHOWN, cutoff=0.5)
+        hint = f" Nearest: {', '.join(near)}." if near else f" Data sets: {', '.join(datasets) or 'none'}."
+    unread = sum(table is None for _, table in tables)
+    unseen = (
+        f" The episodes of {unread} states of data sets are not here to be looked at; 'dvc fetch --all-commits' brings them."
+        if unread
+        else ""
     )
+    history = "" if has_history() else f" {NO_HISTORY}"
+    return (
+        f"'{target}' is no data set, stage, path that a stage read or made, tracked file, or episode (DATASET:ID or ID), in any of the "
+        f"{len(states)} {'state' if len(states) == 1 else 'states'} of dvc.lock that could be read.{hint}{unseen}{history}"
+    )
+
+
+def _names(state: State) -> set[str]:
+    stages = state.project.stages
+    paths = (path for stage in stages.values() for path in (*stage.dependencies, *stage.outputs))
+    return {*stages, *state.datasets(), *paths}
+
+
+def _tables(states: list[State], dataset: str) -> list[tuple[str, Mapping[str, Mapping[str, str]] | None]]:
+    """The episodes of one data set, or with "" of all, in each state that has it."""
+    return [(key, state.episodes(key)) for state in states for key in state.datasets() if dataset in ("", key)]
+
+
+def _written_otherwise(tables: list[tuple[str, Mapping[str, Mapping[str, str]] | None]], episode: str) -> list[str]:
+    """The first episodes (DATASET:ID) whose ids differ from one only in the zeros that numbers begin with."""
+    wanted = _unpadded(episode)
+    return list(dict.fromkeys(f"{key}:{name}" for key, table in tables for name in table or () if _unpadded(name) == wanted))[:_SHOWN]
+
+
+def _unpadded(episode: str) -> str:
+    """Returns an id without the zeros that its numbers begin with."""
+    return re.sub(r"(?<!\d)0+(?=\d)", "", episode)
 
 
 def _path(target: str) -> str:

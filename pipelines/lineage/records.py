@@ -95,7 +95,12 @@ def read_records(tree: Tree, stage: str = "") -> Iterator[Record | HindcastError
 
 def record_paths(tree: Tree, stage: str = "") -> list[str]:
     folder = (paths.RECORDS / stage).as_posix()
-    return [path for path in tree.files(folder) if path.endswith(".json") and not PurePosixPath(path).name.startswith(".")]
+    return [path for path in tree.files(folder) if is_record(path)]
+
+
+def is_record(path: str) -> bool:
+    """Whether a path below artifacts/records has a record's name."""
+    return path.endswith(".json") and not PurePosixPath(path).name.startswith(".")
 
 
 def made_by(records: Iterable[Record], output: str, name: str, md5: str) -> Record | None:
@@ -146,6 +151,14 @@ def parse_record(path: str, content: bytes) -> Record:
             f"{path} is no record of this version ({type(error).__name__}: {error}). Restore it with 'git checkout {path}'; "
             "where git does not have it, 'dvc repro --force' of its stage makes a new one."
         ) from error
+
+
+def outcome_of(content: bytes) -> str:
+    """Returns what a record of any version says of the run's end; "" where it is none."""
+    try:
+        return str(json.loads(content)["eventType"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def digest_of(event: Mapping[str, Any]) -> str:

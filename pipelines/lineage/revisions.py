@@ -13,6 +13,7 @@ from rl_datasets.errors import HindcastError
 
 _BLOCK = re.compile(rb"^(?=  [^ ])", re.MULTILINE)  # where a stage begins, as DVC writes it
 _AT_ONCE = 64  # contents held in memory
+NO_HISTORY = "The history cannot be looked at, for this folder is in no repository of git with a commit."
 _FIELDS = "%H%x1f%aI%x1f%an <%ae>%x1f%P%x1f%s"
 
 
@@ -71,7 +72,7 @@ def steps(commits: Sequence[Commit]) -> Iterator[Step]:
         some = commits[start : start + _AT_ONCE]
         names = list(dict.fromkeys(name for commit in some for name in (commit.name, *commit.parents)))
         blobs = dict(zip(names, _blobs([f"{name}:{_prefix()}{LOCK}" for name in names]), strict=True))
-        for blob, content in _contents(sorted(set(blobs.values()) - set(known))):
+        for blob, content in contents(sorted(set(blobs.values()) - set(known))):
             known[blob] = _stages(content, blocks)
         for commit in some:
             yield Step(commit, known[blobs[commit.name]], tuple(known[blobs[parent]] for parent in commit.parents))
@@ -93,6 +94,26 @@ def stages_here() -> Stages | None:
 def is_shallow() -> bool:
     """Whether this clone lacks older commits."""
     return (git_or_none("rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
+
+
+def has_history() -> bool:
+    """Whether the current folder is in a repository of git with a commit."""
+    return git_or_none("rev-parse", "--verify", "--quiet", "HEAD") is not None
+
+
+def was_tracked(path: str) -> bool:
+    """Whether git has, or in any commit had, a file at or below a path."""
+    return bool(git_or_none("--literal-pathspecs", "log", "--all", "-1", "--format=%H", "--", path))
+
+
+def contents(blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Yields the bytes of each content, by the name that git has for it."""
+    answer, place = _ask("--batch", blobs), 0
+    for blob in blobs:
+        end = answer.index(b"\n", place)
+        size = int(answer[place:end].split()[2])
+        yield blob, answer[end + 1 : end + 1 + size]
+        place = end + 1 + size + 1  # a line end stands behind each
 
 
 def names_holding(commit: str) -> list[str]:
@@ -140,15 +161,6 @@ def _blobs(names: Sequence[str]) -> list[str]:
     """Returns the content that each `commit:path` names; "" where there is none."""
     answer = _ask("--batch-check", names).decode("utf-8", "replace").splitlines()
     return [line.split()[0] if line.split()[1:2] == ["blob"] else "" for line in answer]
-
-
-def _contents(blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    answer, place = _ask("--batch", blobs), 0
-    for blob in blobs:
-        end = answer.index(b"\n", place)
-        size = int(answer[place:end].split()[2])
-        yield blob, answer[end + 1 : end + 1 + size]
-        place = end + 1 + size + 1  # a line end stands behind each
 
 
 def _ask(kind: str, names: Sequence[str]) -> bytes:

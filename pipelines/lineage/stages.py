@@ -4,13 +4,14 @@ DVC's own resolver unfolds dvc.yaml, without opening a repository, so that a rev
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 from pipelines.lineage.lockfile import read_lock
-from pipelines.lineage.tree import Tree
+from pipelines.lineage.tree import GitTree, Tree, WorkingTree
 from pipelines.yaml_file import parse_yaml
 from rl_datasets.errors import HindcastError
 
@@ -61,6 +62,17 @@ def read_project(tree: Tree) -> Project:
     locked = read_lock(tree)
     stages = {name: _stage(name, entry, locked.get(name)) for name, entry in asked.items()}
     return Project(tree, values, stages, tuple(name for name in locked if name not in stages))
+
+
+def require_project() -> None:
+    """Raises HindcastError where the current folder is no project: params.yaml is neither on disk nor, as in a bare clone, in HEAD."""
+    here = WorkingTree()
+    if here.read(PARAMS) is not None:
+        return
+    with suppress(HindcastError), GitTree("HEAD") as tree:
+        if tree.read(PARAMS) is not None:
+            return
+    _content(here, PARAMS)
 
 
 def is_code(path: str) -> bool:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.lineage.changes import ABSENT, Change, Entry, Kind, asked_entry, hashes, output_changes, run_changes
+from pipelines.lineage.changes import ABSENT, Change, Entry, Kind, asked_entry, hashes, other_data, output_changes, run_changes
 from pipelines.lineage.code import FileChange, commit_with, file_changes
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.revisions import Commit, commits_changing, is_shallow, steps
+from pipelines.lineage.revisions import Commit, commits_changing, has_history, is_shallow, steps
 from pipelines.lineage.stages import Project, Stage
 
 HashOf = Callable[[str], str | None]
@@ -26,6 +26,8 @@ class LastRun:
     changes: tuple[Change, ...] = ()
     outputs: tuple[Change, ...] = ()
     is_cut: bool = False  # the clone lacks older commits, so there may have been a run before it
+    other: tuple[str, ...] = ()  # the data sets of the run before it, where those are all other ones
+    has_history: bool = True  # whether git has anything to look at
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def explain(project: Project, graph: Graph, name: str, hash_of: HashOf) -> Why:
     stage = graph.stages[name]
     changes = changes_since_run(project, graph, stage, hash_of)
     code = {change.name: str(change.before) for change in changes if change.kind is Kind.CODE and change.before != ABSENT}
-    since = {path: commit for path, md5 in code.items() if (commit := commit_with(path, md5))}
+    since = {path: commit for path, md5 in code.items() if has_history() and (commit := commit_with(path, md5))}
     files = {path: tuple(file_changes(path, commit.name)) for path, commit in since.items()}
     absent = [path for path in stage.dependencies if graph.makers(path) and hash_of(path) is None]
     last = None if stage.locked is None else last_run(graph, name, stage.locked)
@@ -84,6 +86,8 @@ def changes_since_run(project: Project, graph: Graph, stage: Stage, hash_of: Has
 
 def last_run(graph: Graph, name: str, locked: Mapping[str, Any], revision: str = "HEAD") -> LastRun:
     """Finds the run in the history of dvc.lock that leads to `revision`."""
+    if not has_history():
+        return LastRun(None, None, has_history=False)
     commits = commits_changing(LOCK, revision=revision)
     for number, step in enumerate(steps(commits)):
         found = step.stages.get(name)
@@ -99,6 +103,8 @@ def _against(graph: Graph, locked: Entry, commit: Commit | None, before: Commit 
     """The run that a commit brought, against the one that stood there before it."""
     if found is None:
         return LastRun(commit, None, is_cut=is_shallow())
+    if other := other_data(found, locked):
+        return LastRun(commit, before, other=other)
     return LastRun(commit, before, tuple(run_changes(found, locked, is_made(graph))), tuple(output_changes(found, locked)))
 
 

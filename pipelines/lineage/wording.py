@@ -6,7 +6,7 @@ from pipelines.lineage.changes import ABSENT, Change, Kind
 from pipelines.lineage.code import FileChange
 from pipelines.lineage.difference import Cause
 from pipelines.lineage.outcomes import DataDifference, EpisodeDifference, MetricDifference
-from pipelines.lineage.revisions import Commit
+from pipelines.lineage.revisions import NO_HISTORY, Commit
 from pipelines.lineage.why import LastRun, Why
 
 _SHOWN = 8  # lines of a kind, and names in a line; more are counted
@@ -33,12 +33,18 @@ def why_lines(why: Why, verbose: bool = False) -> Iterator[str]:
 
 def last_run_lines(last: LastRun, verbose: bool = False) -> Iterator[str]:
     """Yields what made the run that dvc.lock describes."""
+    if not last.has_history:
+        yield f"Why the last run was made: {NO_HISTORY[0].lower()}{NO_HISTORY[1:]}"
+        return
     where = f"first stands in {last.commit}" if last.commit else "is not committed yet"
     if last.before is None:
         ending = (
             "this clone lacks the commits before it ('git fetch --unshallow' brings them)" if last.is_cut else "there was none before it"
         )
         yield f"The last run {where}; {ending}."
+        return
+    if last.other:
+        yield f"The last run {where}. It was run for the first time on its data; the one in {last.before} was of {listed(last.other)}."
         return
     if last.changes:
         yield f"The last run {where}. It ran because of what was different from the one in {last.before}:"

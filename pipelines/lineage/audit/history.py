@@ -1,25 +1,22 @@
 """What git says of a path: since which commit it is as it is. Asked only of what is broken, for each answer starts a process."""
 
 import hashlib
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import NamedTuple
+from pathlib import Path
 
+from pipelines.lineage.audit.committed import Change, Departure, blob_name, departures
 from pipelines.lineage.audit.findings import Finding
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.stages import PARAMS, PIPELINE
 from pipelines.lineage.tree import GitTree, git_or_none
 from rl_datasets.errors import HindcastError
 
+ORIGINALS = "--no-replace-objects"  # what was committed, whatever `git replace` shows in its place
 COMMIT = "commit %h (%cs, %an: %s)"
+SHOWN = 7  # letters of a commit's name
+BY_LOCK = f", which put this hash into {LOCK}"
 ASKED = 20  # findings whose commit is looked up; a break that repeats has one cause
-
-
-class Changed(NamedTuple):
-    """A file that was edited ("M") or removed ("D"), and in which commit; "" where that is not committed."""
-
-    path: str
-    kind: str
-    commit: str
 
 
 class History:
@@ -38,12 +35,14 @@ class History:
             return ""
         self._asked += 1
         path = self._file_of(finding.subject)
+        written = self._last(LOCK, f"-S{locked_md5}") if locked_md5 else ""
         if path is not None:
             if self.is_changed(path):
                 return f"a change of {path} that is not committed"
-            return self._last(path) if path in (PARAMS, PIPELINE, LOCK) or self.is_kept(path) else ""
-        written = self._last(LOCK, f"-S{locked_md5}") if locked_md5 else ""
-        return f"some time after {written}, which put this hash into {LOCK}" if written else ""
+            last = self._last(path)
+            later = written and path not in (PARAMS, PIPELINE, LOCK) and last != written and self._is_before(_name(last), _name(written))
+            return f"{written}{BY_LOCK}" if later else last
+        return f"some time after {written}{BY_LOCK}" if written else ""
 
     def committed(self, path: str) -> bytes | None:
         """Returns what the last commit has at a path; None at a revision, and where there is none."""
@@ -59,22 +58,37 @@ class History:
         return {file[len(folder) + 1 :]: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in contents.items()}
 
     @cache  # noqa: B019
-    def uncommitted(self, folder: str) -> list["Changed"]:
-        """Returns the files below a folder that are edited or removed and not committed; none at a revision."""
-        options = ("--no-renames", "--name-status", "--relative", "-z", "HEAD", "--", folder)
-        status = b"" if self._revision else git_or_none("diff", *options) or b""
-        return _changed(status.decode("utf-8", "surrogateescape"), "")
+    def uncommitted(self) -> list[str]:
+        """Returns the files that git keeps and that are edited or removed since the last commit; none at a revision."""
+        status = b"" if self._revision else git_or_none("diff", "--no-renames", "--name-only", "--relative", "-z", "HEAD") or b""
+        return [path for path in _text(status).split("\0") if path]
 
-    @cache  # noqa: B019
-    def changes(self, folder: str) -> list["Changed"]:
-        """Returns every time that a file below a folder was edited or removed: first what is not committed, then the newest commit's."""
-        found = self.uncommitted(folder)
-        options = ("--no-renames", "--diff-filter=MD", "--name-status", "--relative", "-z", f"--format=%x01{COMMIT}")
-        log = git_or_none("log", *options, self._revision or "HEAD", "--", folder) or b""
-        for entry in log.decode("utf-8", "surrogateescape").split("\x01")[1:]:
-            commit, _, names = entry.partition("\0")
-            found = [*found, *_changed(names.lstrip("\n\0"), commit)]
-        return found
+    def departures(self, folder: str, read: Callable[[str], bytes | None]) -> list[Departure]:
+        """Returns what happened to the files below a folder that are not what they were when they were first committed."""
+        return list(departures(self._changes(folder), self.blobs(folder), read, self._is_before))
+
+    def blobs(self, path: str) -> dict[str, str]:
+        """Returns git's name of the content of each file at or below a path in the last commit, or in the revision."""
+        listing = git_or_none("ls-tree", "-r", "-z", self._revision or "HEAD", "--", path) or b""
+        entries = (line.partition("\t") for line in _text(listing).split("\0") if line)
+        return {path: described.split()[2] for described, _, path in entries}
+
+    def has(self, path: str) -> bool:
+        """Whether there is a repository, with a commit that has the path."""
+        return bool(self.blobs(path))
+
+    def content(self, blob: str) -> bytes:
+        """Returns what git keeps under a content's name; nothing where it has lost that."""
+        return git_or_none(ORIGINALS, "cat-file", "blob", blob) or b""
+
+    def _changes(self, folder: str) -> list[Change]:
+        """Returns what each commit did to the files below a folder, against each of the commits before it; the newest first."""
+        options = ("-m", "--full-history", "--topo-order", "--no-renames", "--raw", "--no-abbrev", "--relative", "-z")
+        log = git_or_none(ORIGINALS, "log", *options, f"--format=%x01%H%x02{COMMIT}", self._revision or "HEAD", "--", folder) or b""
+        return [change for entry in _text(log).split("\x01")[1:] for change in _read_changes(entry)]
+
+    def _is_before(self, first: str, second: str) -> bool:
+        return git_or_none(ORIGINALS, "merge-base", "--is-ancestor", first, second) is not None
 
     def _file_of(self, subject: str) -> str | None:
         """The file in git that a subject is about; None for an output."""
@@ -90,8 +104,13 @@ class History:
 
     @cache  # noqa: B019
     def is_changed(self, path: str) -> bool:
-        """Whether a path differs from what the last commit has."""
-        return not self._revision and bool(git_or_none("status", "--porcelain", "--", path))
+        """Whether a path differs from what the last commit has, by git's word or by the bytes of a file."""
+        if self._revision:
+            return False
+        blob = self.blobs(path).get(path) if Path(path).is_file() else None
+        return bool(git_or_none("status", "--porcelain", "--", path)) or (
+            blob is not None and blob_name(Path(path).read_bytes(), blob) != blob
+        )
 
     @cache  # noqa: B019
     def is_kept(self, path: str) -> bool:
@@ -99,7 +118,20 @@ class History:
         return bool(git_or_none("ls-tree", self._revision or "HEAD", "--", path))
 
 
-def _changed(names: str, commit: str) -> list[Changed]:
-    """Reads git's list of kinds and paths, each with a NUL behind."""
-    parts = [part for part in names.split("\0") if part]
-    return [Changed(path, kind, commit) for kind, path in zip(parts[::2], parts[1::2], strict=False) if kind in ("M", "D")]
+def _name(commit: str) -> str:
+    """The commit's own name of what COMMIT made of it."""
+    return commit.split(" ")[1] if commit else ""
+
+
+def _read_changes(entry: str) -> Iterator[Change]:
+    """Reads one commit of git's raw list: its name and words, then a line of modes, contents and kind before each path."""
+    head, _, rest = entry.partition("\0")
+    name, _, commit = head.partition("\x02")
+    parts = [part for part in rest.lstrip("\n").split("\0") if part]
+    for described, path in zip(parts[::2], parts[1::2], strict=True):
+        before, after = ("" if not blob.strip("0") else blob for blob in described.split()[2:4])
+        yield Change(path, before, after, name, commit.replace(name, name[:SHOWN]))  # for a raw list has no short names
+
+
+def _text(output: bytes) -> str:
+    return output.decode("utf-8", "surrogateescape")

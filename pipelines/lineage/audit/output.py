@@ -21,10 +21,11 @@ CONCLUSIONS = {0: "every link holds", 1: "the chain is broken", 2: "what is here
 
 
 def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[Text]:
-    """A line a stage with its verdict and number of links, and under it the links that do not hold; then the conclusion.
+    """A line a stage with its verdict and number of links, and under it the links that do not hold; the conclusion is the last line.
 
-    What is merely not here is one line for all, at the end; `verbose` shows each as well.
+    Equal notes of many stages are one line with their count, and so is what is merely not here, at the end; `verbose` shows each.
     """
+    counts = Counter(map(_kind, findings))
     by_stage: dict[str, list[Finding]] = {}
     for finding in findings:
         by_stage.setdefault(finding.stage, []).append(finding)
@@ -32,15 +33,16 @@ def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[
         mine = [finding for finding in all_of_it if verbose or not finding.is_missing]
         if not stage:
             continue
-        troubled = [finding for finding in mine if finding.verdict is not Verdict.HOLDS]
+        troubled = [finding for finding in mine if finding.verdict is not Verdict.HOLDS and (verbose or not _is_repeated(finding, counts))]
         if len(mine) < len(all_of_it) and not troubled:
             continue
         worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
         yield Text.assemble((f"{worst:12}", STYLES[worst]), stage, (f"  {len(mine)} links", "dim"))
         yield from map(_line, troubled)
     for finding in by_stage.get("", ()):
-        if verbose or not finding.is_missing:
+        if verbose or not (finding.is_missing or _is_repeated(finding, counts)):
             yield Text.assemble((f"{finding.verdict:12}", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+    yield from () if verbose else _repeated(findings, counts)
     yield from _missing(findings, verbose)
     yield _conclusion(findings)
 
@@ -52,6 +54,22 @@ def audit_json(findings: Sequence[Finding]) -> str:
 
 def _line(finding: Finding) -> Text:
     return Text.assemble((f"  {finding.verdict}: ", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+
+
+def _kind(finding: Finding) -> tuple[str, ...]:
+    """What equal notes have in common: all but the stage and the path that they begin with."""
+    return finding.verdict, finding.link, finding.found.removeprefix(f"{finding.subject}: "), finding.mend
+
+
+def _is_repeated(finding: Finding, counts: Counter[tuple[str, ...]]) -> bool:
+    return finding.verdict is Verdict.NOTE and counts[_kind(finding)] > 1
+
+
+def _repeated(findings: Sequence[Finding], counts: Counter[tuple[str, ...]]) -> Iterator[Text]:
+    for kind in dict.fromkeys(_kind(finding) for finding in findings if _is_repeated(finding, counts)):
+        verdict, link, found, mend = kind
+        words = f"{link}, {counts[kind]} times: {'; '.join(part for part in (found, mend) if part)}"
+        yield Text.assemble((f"{verdict:12}", STYLES[Verdict.NOTE]), f"{words} ('hindcast audit --verbose' names each)")
 
 
 def _missing(findings: Sequence[Finding], verbose: bool) -> Iterator[Text]:

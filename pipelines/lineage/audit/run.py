@@ -14,7 +14,7 @@ from pipelines.lineage.audit.datasets import check_datasets
 from pipelines.lineage.audit.evaluations import check_evaluation, check_report
 from pipelines.lineage.audit.findings import Attribution, Finding, Verdict, broken, note, unknown
 from pipelines.lineage.audit.gate import check_gate
-from pipelines.lineage.audit.history import History
+from pipelines.lineage.audit.history import BY_LOCK, History
 from pipelines.lineage.audit.lock import check_asked, check_run
 from pipelines.lineage.audit.manifests import check_links, check_manifests
 from pipelines.lineage.audit.models import check_models
@@ -27,7 +27,8 @@ from pipelines.lineage.audit.sources import open_project
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.stages import Project, Stage
+from pipelines.lineage.revisions import is_shallow
+from pipelines.lineage.stages import PIPELINE, Project, Stage
 from pipelines.lineage.tree import GitTree, Tree, WorkingTree, git_or_none
 from rl_datasets.errors import HindcastError
 
@@ -71,7 +72,7 @@ def _audit_tree(tree: Tree, target: str, advance: Advance, deep: bool, remote: b
     project, faults = open_project(tree)
     graph = Graph(project.stages)
     names = graph.find(target) if target else list(graph.stages)
-    findings = audit_stages(project, graph, names, advance, deep=deep, faults=faults)
+    findings = [*audit_stages(project, graph, names, advance, deep=deep, faults=faults), *_kept(History(tree.revision))]
     return [*findings, *check_remote(project, graph, graph.upstream(names), Remote(), advance)] if remote else findings
 
 
@@ -100,6 +101,17 @@ def audit_stages(
             scene.reading = aside.submit(read_cache, scene.store.cache)
         found = Attribution().sort((*faults, *_findings(scene, names, advance)))
         return [_dated(scene, finding) for finding in (*found, *_remarks(scene, names))]
+
+
+def _kept(history: History) -> Iterator[Finding]:
+    """That git can tell whether records are as they were committed."""
+    link, mend = "history of records", "clone the repository, and audit there"
+    if not history.has(PIPELINE):
+        found = "it could not be looked at, for no commit has this project: an edited or removed record would not be noticed"
+        yield unknown("", link, (), found=found, mend=mend)
+    elif is_shallow():
+        found = "only that of the commits in this shallow clone was looked at"
+        yield note("", link, (), found=found, mend="'git fetch --unshallow' brings the older ones")
 
 
 def is_bare() -> bool:
@@ -136,7 +148,7 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
             mend = f"remove its lines from {LOCK} and its outputs, or restore its entry in params.yaml"
             found = f"a run of '{ghost}', which dvc.yaml and params.yaml no longer ask for: nothing tells whether it still holds"
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
-    changed = [change.path for change in scene.history.uncommitted(".")]
+    changed = scene.history.uncommitted()
     if changed:
         found = f"{', '.join(changed[:3])}{f' and {len(changed) - 3} more' if len(changed) > 3 else ''} differ from the last commit"
         yield note("", "what is committed", (), found=found, mend="who has only the commit cannot check what is here: commit it")
@@ -156,7 +168,11 @@ def _dated(scene: Scene, finding: Finding) -> Finding:
     stage = scene.graph.stages.get(finding.stage)
     locked = {**stage.locked_hashes("deps"), **stage.locked_hashes("outs")} if stage else {}
     around = [md5 for path, md5 in locked.items() if finding.subject == path or finding.subject.startswith(f"{path}/")]
-    return replace(finding, since=scene.history.since(finding, around[0] if around else ""))
+    since = scene.history.since(finding, around[0] if around else "")
+    if since.endswith(BY_LOCK) and finding.subject in scene.history.blobs(finding.subject):  # the file was there before its hash
+        mend = f"this commit edited {LOCK}: restore its lines, or run 'dvc repro {finding.stage}'"
+        return replace(finding, since=since, mend=mend)
+    return replace(finding, since=since)
 
 
 def _paths(stages: Iterable[Stage]) -> list[str]:

@@ -3,7 +3,7 @@
 A record is written once. What is here must be what was written, and of what dvc.lock knows a run, a record must say the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pipelines import paths
 from pipelines.lineage.audit.findings import Finding, broken, compared, holds, note, shown, unknown
@@ -24,10 +24,11 @@ def check_records(scene: Scene, stage: Stage) -> Iterator[Finding]:
         else:
             records.append(record)
     yield from _alone(stage, records)
-    yield from _in_git(scene, stage)
+    superseded = scene.superseded(stage.name)
+    yield from _in_git(scene, stage, superseded)
     if stage.locked is not None:
         yield from _of_the_run(scene, stage, records)
-        yield from _contradictions(stage, records)
+        yield from _contradictions(stage, [*filter(None, superseded.values()), *records])
 
 
 def _alone(stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
@@ -44,11 +45,20 @@ def _alone(stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
             yield holds(stage.name, link, record.path)
 
 
-def _in_git(scene: Scene, stage: Stage) -> Iterator[Finding]:
-    """That no record which was committed has been changed or removed since."""
-    for path, how in scene.record_edits.get(stage.name, ()):
-        mend = f"restore it: 'git log --full-history -- {path}' shows the commits, 'git checkout COMMIT -- {path}' brings it back"
-        yield broken(stage.name, f"record {path} in git", path, expected="as it was first committed", found=how, mend=mend)
+def _in_git(scene: Scene, stage: Stage, superseded: Collection[str]) -> Iterator[Finding]:
+    """That no record which was committed has been changed or removed since; a later run's may stand in the place of a complete one's."""
+    edits = scene.record_edits.get(stage.name, ())
+    for edit in edits:
+        if edit.path not in superseded:
+            link = f"record {edit.path} in git"
+            yield broken(stage.name, link, edit.path, expected="as it was first committed", found=edit.how, mend=_back(edit.path))
+    for commit in dict.fromkeys(edit.commit for edit in edits if edit.path in superseded):
+        found = f"{commit} removed records of earlier runs, and brought those of later ones"
+        yield note(stage.name, "records in git", (), found=found, mend=f"'git show --stat COMMIT -- {paths.RECORDS}' lists them")
+
+
+def _back(path: str) -> str:
+    return f"restore it: 'git log --full-history -m -- {path}' shows the commits, 'git checkout COMMIT -- {path}' brings it back"
 
 
 def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
@@ -61,10 +71,9 @@ def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterat
     matching = [record for record in complete if not _differing(_wrote(record), outputs)]
     if matching:
         yield from _agrees(scene, stage, link, matching[-1])
-    elif not complete and (removed := scene.record_removals.get(stage.name)):
-        path, when = removed[0]
-        mend = f"bring it back: 'git log --full-history -- {path}' shows the commits"
-        yield broken(stage.name, link, path, expected="it kept", found=f"removed in {when}", mend=mend)
+    elif not complete and (removed := [edit for edit in scene.record_edits.get(stage.name, ()) if edit.is_gone]):
+        path, how = removed[-1].path, removed[-1].how
+        yield broken(stage.name, link, path, expected="it kept", found=f"{path} {how}", mend=_back(path))
     elif not complete:
         mend = f"'dvc repro --force {stage.name}' runs it again and records it; 'git log -- {paths.RECORDS}' shows what records there were"
         yield unknown(stage.name, link, (), found="no record of a complete run", mend=mend)

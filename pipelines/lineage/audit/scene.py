@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +11,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipelines import paths
+from pipelines.lineage.audit.committed import Departure
 from pipelines.lineage.audit.contents import Contents, Workspace
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.hashing import folder_md5
 from pipelines.lineage.lockfile import LOCK, parse_lock
-from pipelines.lineage.records import Launcher, Record, parse_record, record_paths
+from pipelines.lineage.records import Launcher, Record, is_record, outcome_of, parse_record, record_paths
 from pipelines.lineage.stages import Project, Stage
 from pipelines.lineage.store import Store
 from pipelines.lineage.tracked import tracked
@@ -173,24 +174,27 @@ class Scene:
         return self._records[path]
 
     @cached_property
-    def record_edits(self) -> dict[str, list[tuple[str, str]]]:
-        """By stage, the records that are not as they were first committed, and since when."""
-        edits: dict[str, list[tuple[str, str]]] = {}
-        present = {path for paths_ in self.all_records.values() for path in paths_}
-        for change in self.history.changes(paths.RECORDS.as_posix()):
-            if change.path in present if change.kind == "M" else not change.commit:
-                how = f"{'edited' if change.kind == 'M' else 'removed'} {f'in {change.commit}' if change.commit else 'and not committed'}"
-                edits.setdefault(change.path.split("/")[-2], []).append((change.path, how))
+    def record_edits(self) -> dict[str, list[Departure]]:
+        """By stage, the records that are gone, or not as they were first committed."""
+        edits: dict[str, list[Departure]] = {}
+        for departure in self.history.departures(paths.RECORDS.as_posix(), self.project.tree.read):
+            if is_record(departure.path):
+                edits.setdefault(departure.path.split("/")[-2], []).append(departure)
         return edits
 
-    @cached_property
-    def record_removals(self) -> dict[str, list[tuple[str, str]]]:
-        """By stage, the records that a commit removed, and that commit."""
-        removals: dict[str, list[tuple[str, str]]] = {}
-        for change in self.history.changes(paths.RECORDS.as_posix()):
-            if change.kind == "D" and change.commit:
-                removals.setdefault(change.path.split("/")[-2], []).append((change.path, change.commit))
-        return removals
+    def superseded(self, stage: str) -> dict[str, Record | None]:
+        """Returns, by path, the records of complete runs that a commit removed which brought the record of a later run of the stage.
+
+        None stands for one that has an older form.
+        """
+        found: dict[str, Record | None] = {}
+        for departure in self.record_edits.get(stage, ()):
+            content = self.history.content(departure.removed) if departure.later else b""
+            if outcome_of(content) == COMPLETE:
+                found[departure.path] = None
+                with suppress(HindcastError):
+                    found[departure.path] = parse_record(departure.path, content)
+        return found
 
     @cached_property
     def _lock_before(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ ANSWERS = {  # what the answer to each question says of this project, and its ex
     5: ("dataset", 0),
     6: ("evaluate@carts_bc was run for the first time: IQM", 0),
     7: ("holds", 0),
-    8: ("collect@carts was run for the first time", 0),
+    8: ("collect@carts 1.0.0 was run for the first time", 0),
     9: ("holds", 0),
     10: ("Hindcast-Audit: holds", 0),
 }

@@ -1,5 +1,6 @@
 """The states that a project may be in: cloned with and without data, moved, at another revision, edited, half merged, without records."""
 
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.lineage.audit import Finding, Verdict, audit_project, exit_code
+from tests.pipelines.audit.record_faults import seal
 from tests.pipelines.audit.small_project import commit, git
 
 pytestmark = pytest.mark.slow
@@ -34,7 +36,9 @@ def test_moved_and_then_without_git(project: Path) -> None:
     result = CliRunner().invoke(app, ["audit"])
     assert (result.exit_code, result.output.splitlines()[-1].startswith("Every link holds (")) == (0, True)
     shutil.rmtree(".git")
-    assert exit_code(audit_project()) == 0
+    findings = audit_project()
+    (finding,) = [finding for finding in findings if finding.verdict is Verdict.UNKNOWN]
+    assert (finding.link, exit_code(findings)) == ("history of records", 2)
 
 
 def test_what_was_read_is_remembered_until_it_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,8 +128,38 @@ def test_without_records(project: Path) -> None:
     assert {link.split("/")[0] for _, link in broken(findings)} == {"record artifacts"}  # git has each of them
     commit("No records")
     findings = audit_project()
-    assert {finding.link for finding in findings if finding.verdict is Verdict.BROKEN} == {"record of the run in dvc.lock"}
+    assert {link.split("/")[0] for _, link in broken(findings)} == {"record artifacts"}
     assert all("No records" in finding.found for finding in findings if finding.verdict is Verdict.BROKEN)
+    assert "record of the run in dvc.lock" in {finding.link for finding in findings if finding.verdict is Verdict.AFFECTED}
     git("checkout", "-q", "--orphan", "fresh")
     commit("As if there never had been any")
     assert exit_code(audit_project()) == 2
+
+
+def test_a_failed_run_cannot_be_made_to_vanish_and_a_complete_one_only_for_a_later_one(project: Path) -> None:
+    (path,) = Path("artifacts/records/train@carts_bc").glob("*.json")
+    event = json.loads(path.read_bytes())
+
+    def another(time: str, **changes: str) -> Path:
+        """A record of the same run at another time, on another machine."""
+        event["run"]["facets"]["hindcast_machine"]["processor"] = "another"
+        event["run"]["facets"]["hindcast_run"]["started"] = f"{time[:4]}-{time[4:6]}-{time[6:8]}T00:00:00.000+00:00"
+        record = path.with_name(f"{time}T000000-{event['run']['runId'][:8]}.json")
+        record.write_text(json.dumps(seal({**event, "eventTime": "2999-02-01T00:00:00.000+00:00", **changes})))
+        return record
+
+    failed = another("20200101", eventType="FAIL")
+    commit("A failed run")
+    assert exit_code(audit_project()) == 0
+    failed.unlink()
+    commit("Tidy")
+    assert broken(audit_project()) == [("train@carts_bc", f"record {failed.as_posix()} in git")]
+    git("checkout", "-q", "HEAD~", "--", failed.as_posix())
+    commit("As it was")
+    path.unlink()
+    another("29990101")
+    commit("A later run")
+    findings = audit_project()
+    assert exit_code(findings) == 0
+    (finding,) = [finding for finding in findings if finding.link == "records in git"]
+    assert (finding.verdict, "A later run" in finding.found) == (Verdict.NOTE, True)

@@ -59,6 +59,9 @@ def test_the_command_tells_it_in_sections(history: History, monkeypatch):
     monkeypatch.chdir(history.root)
     result = CliRunner().invoke(app, ["diff", history.first, "workspace"])
     assert result.exit_code == 0, result.output
+    assert result.output.splitlines()[0] == (
+        f"{history.first} -> workspace: 4 stages, 1 parameter, 1 data set, 1 code file, 1 evaluation changed."
+    )
     for expected in (
         "parameter learners.iql.small.expectile: 0.5 -> 2  (train@walks_iql)",
         "raise datasets.walks.version",

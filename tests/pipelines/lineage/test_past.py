@@ -91,7 +91,7 @@ def test_the_impact_of_an_episode_ends_with_its_removal(history: History, tmp_pa
     assert "In 2 earlier states (main)" in result.output
     result = CliRunner().invoke(app, ["impact", "w3"])
     assert (result.exit_code, "Mend it, raise datasets.walks.version, then: dvc repro evaluate@walks_iql" in result.output) == (1, True)
-    with pytest.raises(HindcastError, match="'walks:w99' is no data set, stage, path that a stage read or made, or episode"):
+    with pytest.raises(HindcastError, match=r"'walks:w99' is no data set, stage, path.* The episodes of walks are walks:w1 to walks:w5\."):
         impact("walks:w99")
 
 

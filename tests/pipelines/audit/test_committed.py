@@ -1,0 +1,176 @@
+"""Records are written once: however a commit, a merge or the index hides another content, the bytes on disk are compared with history."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pipelines.lineage.audit.committed import blob_name
+from pipelines.lineage.audit.findings import Finding, broken, holds, note
+from pipelines.lineage.audit.history import History
+from pipelines.lineage.audit.output import audit_lines
+from pipelines.lineage.tree import GitTree, WorkingTree
+from tests.pipelines.audit.small_project import commit, git
+
+FOLDER = "artifacts/records"
+RECORD = f"{FOLDER}/train@a/20200101T000000-0000aaaa.json"
+LATER = f"{FOLDER}/train@a/20200102T000000-0000bbbb.json"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project lies in a folder of its repository."""
+    root = tmp_path / "project"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    git("init", "-q", "-b", "main", str(tmp_path))
+    write(RECORD, "first")
+    commit("A run")
+    return root
+
+
+def write(path: str, content: str) -> None:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps({"eventType": content}))
+
+
+def found(revision: str = "") -> list[tuple[str, str]]:
+    if not revision:
+        return [(gone.path, gone.how) for gone in History().departures(FOLDER, WorkingTree().read)]
+    with GitTree(revision) as tree:
+        return [(gone.path, gone.how) for gone in History(revision).departures(FOLDER, tree.read)]
+
+
+def assert_found(how: str, subject: str) -> None:
+    for revision in ("", "HEAD"):
+        ((path, words),) = found(revision)
+        assert (path, words.startswith(f"{how} in commit "), words.endswith(f"Ada: {subject})")) == (RECORD, True, True)
+
+
+def test_a_name_is_gits(repository: Path) -> None:
+    assert blob_name(Path(RECORD).read_bytes(), "0" * 40) == git("hash-object", RECORD)
+    # printf 'blob 0\0' | sha256sum
+    assert blob_name(b"", "0" * 64) == "473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813"
+
+
+def test_what_is_as_it_was_committed_and_what_is_new(repository: Path) -> None:
+    write(LATER, "not committed yet")
+    assert found() == []
+    assert found("HEAD") == []
+
+
+def test_an_edit_in_a_commit_and_its_restoration(repository: Path) -> None:
+    write(RECORD, "second")
+    assert found() == [(RECORD, "edited and not committed")]
+    assert found("HEAD") == []
+    commit("An edit")
+    assert_found("edited", "An edit")
+    git("checkout", "-q", "HEAD~", "--", RECORD)
+    commit("As it was")
+    assert found() == []
+
+
+def test_a_removal_and_another_content_added_later(repository: Path) -> None:
+    git("rm", "-q", RECORD)
+    commit("Tidy")
+    assert_found("removed", "Tidy")
+    write(RECORD, "second")
+    commit("Tidy again")
+    assert_found("edited", "Tidy again")
+    write(RECORD, "first")
+    commit("As it was")
+    assert found() == []
+
+
+@pytest.mark.parametrize("removes", [False, True])
+def test_an_edit_that_only_a_merge_has(repository: Path, removes: bool) -> None:
+    git("checkout", "-qb", "side")
+    commit("On a side")
+    git("checkout", "-q", "main")
+    commit("On main")
+    git("merge", "-q", "--no-commit", "--no-ff", "side")
+    git("rm", "-q", RECORD) if removes else write(RECORD, "second")
+    commit("A merge")
+    assert not git("log", "--format=", "--name-status", "--diff-filter=MD")
+    assert_found("removed" if removes else "edited", "A merge")
+
+
+def test_a_content_that_comes_from_a_history_of_its_own(repository: Path) -> None:
+    git("checkout", "-q", "--orphan", "other")
+    write(RECORD, "second")
+    commit("As if it came first")
+    git("checkout", "-q", "main")
+    git("merge", "-q", "--allow-unrelated-histories", "--no-edit", "-X", "theirs", "other")
+    ((path, how),) = found()
+    assert path == RECORD
+    assert how.startswith(("edited in", "committed with one content in"))
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_an_edit_that_the_index_is_told_to_overlook(repository: Path, flag: str) -> None:
+    write(RECORD, "other")
+    git("update-index", flag, RECORD)
+    assert not git("status", "--porcelain")
+    assert found() == [(RECORD, "edited and not committed")]
+    assert History().is_changed(RECORD)
+    Path(RECORD).unlink()
+    assert found() == [(RECORD, "removed and not committed")]
+
+
+def test_a_commit_replaced_by_git_replace(repository: Path) -> None:
+    write(RECORD, "second")
+    edited = commit("An edit")
+    git("checkout", "-q", "--orphan", "other")
+    git("replace", edited, commit("As if it came first"))
+    git("checkout", "-q", "main")
+    assert_found("edited", "An edit")
+
+
+def test_a_removal_says_what_was_removed_and_which_later_file_came(repository: Path) -> None:
+    git("rm", "-q", RECORD)
+    write(LATER, "later")
+    write(f"{FOLDER}/train@b/30000101T000000-0000cccc.json", "of another stage")
+    commit("Another run")
+    (gone,) = History().departures(FOLDER, WorkingTree().read)
+    assert (gone.is_gone, gone.later, json.loads(History().content(gone.removed))) == (True, LATER, {"eventType": "first"})
+    git("rm", "-q", LATER)
+    commit("Tidy")
+    assert [gone.later for gone in History().departures(FOLDER, WorkingTree().read)] == [LATER, ""]
+
+
+def test_whether_there_is_a_history(repository: Path) -> None:
+    assert History().has(RECORD)
+    assert not History().has("dvc.yaml")
+    shutil.rmtree(repository.parent / ".git")
+    assert not History().has(RECORD)
+    assert found() == []
+
+
+def test_a_break_is_since_the_commit_that_changed_the_lines_of_the_lock(repository: Path) -> None:
+    Path("code.py").write_text("1")
+    Path("dvc.lock").write_text("md5: aaaa\n")
+    commit("A run of this code")
+    finding = broken("train@a", "input code.py", "code.py", found="x", mend="y")
+    Path("dvc.lock").write_text("md5: bbbb\n")
+    commit("Another hash")
+    assert History().since(finding, "bbbb").endswith("Ada: Another hash), which put this hash into dvc.lock")
+    Path("code.py").write_text("2")
+    commit("Another code")
+    assert History().since(finding, "bbbb").endswith("Ada: Another code)")
+
+
+def test_equal_notes_are_one_line_and_the_verdict_is_the_last() -> None:
+    def ran(stage: str, words: str) -> Finding:
+        return note(stage, "record", f"{stage}.json", found=f"{stage}.json: {words}", mend="commit first")
+
+    findings = [holds("a", "x"), ran("a", "it ran dirty"), holds("b", "x"), ran("b", "it ran dirty"), ran("b", "it ran by hand")]
+    lines = [line.plain for line in audit_lines(findings)]
+    assert lines == [
+        "holds       a  2 links",
+        "holds       b  3 links",
+        "  note: record: b.json: it ran by hand; commit first",
+        "note        record, 2 times: it ran dirty; commit first ('hindcast audit --verbose' names each)",
+        "Every link holds (2 holds, 3 note).",
+    ]
+    assert sum("it ran dirty" in line.plain for line in audit_lines(findings, verbose=True)) == 2
