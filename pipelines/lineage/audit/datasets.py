@@ -115,6 +115,9 @@ def _splits(scene: Scene, stage: Stage, folder: str, manifest: Manifest, read: R
         yield holds(stage.name, link, folder)
     table = _table(scene, folder)
     yield from _rows(stage, folder, table, read, mend)
+    for split, episodes in read.episodes.items():
+        rows = [name for name, row in table.items() if row.get("split") == split]
+        yield _order(stage, folder, rows, list(episodes), mend)
     raws = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.RAW.as_posix()}/")]
     raw = scene.once(raws[0], partial(_read, scene, raws[0])) if raws else None
     if raw is not None:
@@ -127,6 +130,18 @@ def _splits(scene: Scene, stage: Stage, folder: str, manifest: Manifest, read: R
             yield broken(stage.name, link, folder, expected="the same episodes", found=found, mend=mend, related=raws[0])
         else:
             yield holds(stage.name, link, folder)
+        yield _order(stage, raws[0], list(table), list(raw.all_episodes), mend)
+
+
+def _order(stage: Stage, folder: str, table: list[str], stored: list[str], mend: str) -> Finding:
+    """That episodes are stored in the order of the table, which is that of the raw data: digests leave it out, and training follows it."""
+    common = {*table} & {*stored}
+    expected, found = ([name for name in names if name in common] for names in (table, stored))
+    link = f"order of the episodes of {folder}"
+    if expected == found:
+        return holds(stage.name, link, folder)
+    place = next(number for number, names in enumerate(zip(expected, found, strict=False)) if names[0] != names[1])
+    return broken(stage.name, link, folder, expected=f"episode '{expected[place]}' at place {place}", found=f"'{found[place]}'", mend=mend)
 
 
 def _rows(stage: Stage, folder: str, table: Mapping[str, Mapping[str, str]], read: Read, mend: str) -> Iterator[Finding]:

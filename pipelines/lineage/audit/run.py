@@ -24,6 +24,7 @@ from pipelines.lineage.audit.revision import Revision
 from pipelines.lineage.audit.runs import check_records
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.audit.sources import open_project
+from pipelines.lineage.audit.strangers import check_hidden, check_places, check_strangers
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
@@ -40,6 +41,9 @@ CHECKS: tuple[Check, ...] = (
     check_asked,
     check_bytes,
     check_manifests,
+    check_strangers,
+    check_hidden,
+    check_places,
     check_links,
     check_gate,
     check_models,

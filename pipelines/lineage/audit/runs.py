@@ -6,7 +6,8 @@ A record is written once. What is here must be what was written, and of what dvc
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pipelines import paths
-from pipelines.lineage.audit.findings import Finding, broken, compared, holds, note, shown, unknown
+from pipelines.lineage.audit.agreement import agreement, wrote
+from pipelines.lineage.audit.findings import Finding, broken, holds, note, shown, unknown
 from pipelines.lineage.audit.scene import COMPLETE, Scene
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.records import Launcher, Record
@@ -68,9 +69,10 @@ def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterat
     complete = [record for record in records if record.outcome == COMPLETE]
     if not outputs:
         return  # what is not here says nothing, nor does an output that no record names
-    matching = [record for record in complete if not _differing(_wrote(record), outputs)]
+    matching = [record for record in complete if not _differing(wrote(record), outputs)]
     if matching:
-        yield from _agrees(scene, stage, link, matching[-1])
+        yield from agreement(scene, stage, matching[-1])
+        yield from _circumstances(stage, link, matching[-1])
     elif not complete and (removed := [edit for edit in scene.record_edits.get(stage.name, ()) if edit.is_gone]):
         path, how = removed[-1].path, removed[-1].how
         yield broken(stage.name, link, path, expected="it kept", found=f"{path} {how}", mend=_back(path))
@@ -79,39 +81,11 @@ def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterat
         yield unknown(stage.name, link, (), found="no record of a complete run", mend=mend)
     else:
         last = complete[-1]
-        differing = _differing(_wrote(last), outputs)
-        expected = f"{differing[0]} with md5 {shown(_wrote(last).get(differing[0], 'of no output'))}, as {last.path} says"
+        differing = _differing(wrote(last), outputs)
+        expected = f"{differing[0]} with md5 {shown(wrote(last).get(differing[0], 'of no output'))}, as {last.path} says"
         found = f"md5 {shown(outputs[differing[0]])}"
         mend = f"the outputs are of no run on record: {scene.mend(differing[0], stage.name)}"
         yield broken(stage.name, link, tuple(differing), expected=expected, found=found, mend=mend)
-
-
-def _agrees(scene: Scene, stage: Stage, link: str, record: Record) -> Iterator[Finding]:
-    """That the record of these outputs names the code, parameters and inputs that dvc.lock names; and how it was run."""
-    locked = stage.locked_hashes("deps")
-    code = {path: md5 for path, md5 in record.code.items() if md5 and path in locked}
-    differing = {path: md5 for path, md5 in code.items() if locked[path] != md5}
-    mend = f"{LOCK} was edited, or 'dvc commit' took another state for the run's: run 'dvc repro --force {stage.name}'"
-    where = f"{LOCK}/{stage.name}/deps"
-    expected = {path: shown(md5) for path, md5 in differing.items()}
-    found = {path: shown(locked[path]) for path in differing}
-    yield compared(stage.name, f"code by {LOCK} and {record.path}", where, expected=expected, found=found, mend=mend)
-    ran, where = stage.locked_parameters(), f"{LOCK}/{stage.name}/params"
-    if record.parameters:
-        keys = sorted(key for key in {*ran, *record.parameters} if ran.get(key) != record.parameters.get(key))
-        then, now = ({key: values.get(key) for key in keys} for values in (record.parameters, ran))
-        yield compared(stage.name, f"parameters by {LOCK} and {record.path}", where, expected=then, found=now, mend=mend)
-    for entry in record.inputs:
-        yield from _input(scene, stage, record, entry.path, entry.digest)
-    yield from _circumstances(stage, link, record)
-
-
-def _input(scene: Scene, stage: Stage, record: Record, path: str, digest: str) -> Iterator[Finding]:
-    """That an input with a manifest has the content that the run read."""
-    now = scene.digest_of(path) if digest else None
-    if now is not None:
-        link, mend = f"content of {path} as {record.path} names it", f"run 'dvc repro {stage.name}'"
-        yield compared(stage.name, link, record.path, expected=digest, found=now, mend=mend, related=path)
 
 
 def _circumstances(stage: Stage, link: str, record: Record) -> Iterator[Finding]:
@@ -136,7 +110,7 @@ def _contradictions(stage: Stage, records: Sequence[Record]) -> Iterator[Finding
         if record.outcome != COMPLETE:
             continue
         before = seen.setdefault(repr(_causes(record)), record)
-        first, second = _wrote(before), _wrote(record)
+        first, second = wrote(before), wrote(record)
         differing = sorted(path for path in first if path in second and first[path] != second[path])
         if differing:
             found = f"{record.path} has another {differing[0]} than {before.path}, of equal code, parameters, inputs and packages"
@@ -156,13 +130,8 @@ def _differing(wrote: Mapping[str, str], outputs: Mapping[str, str]) -> list[str
     return sorted(path for path, md5 in outputs.items() if wrote.get(path) not in (md5, ""))
 
 
-def _wrote(record: Record) -> dict[str, str]:
-    """Path -> md5 of what a record says that was written: manifests, and the files of a folder without one."""
-    return {f"{entry.path}/{name}": md5 for entry in record.outputs for name, md5 in entry.files.items()}
-
-
 def _outputs(scene: Scene, stage: Stage) -> dict[str, str]:
-    """The same of what is here."""
+    """What `wrote` says of a run, of what is here."""
     files = [file for output in stage.outputs for file in scene.contents.files(output)]
     manifests = [file for file in files if file.endswith(f"/{FILE_NAME}")]
     if not manifests and any(not scene.contents.files(output) for output in stage.outputs):

@@ -110,6 +110,7 @@ def run_stage(name: str) -> None:
     kind, _, key = name.partition("@")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DVC_STAGE", name)
+        patch.setattr("sys.argv", [f"{kind}.py", key] if key else [f"{kind}.py"])
         with recording(name) as outcome:
             outcome.folders.append(importlib.import_module(f"pipelines.{kind}").run(key, load_params()))
 

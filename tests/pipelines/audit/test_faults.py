@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from pipelines.lineage.audit import Finding, Verdict, audit_project, exit_code
-from tests.pipelines.audit import consistent_faults, faults, lock_faults, record_faults  # noqa: F401  whose kinds join those of `faults`
+from tests.pipelines.audit import (  # noqa: F401  whose kinds join those of `faults`
+    consistent_faults,
+    faults,
+    lock_faults,
+    record_faults,
+    rewritten_faults,
+)
 from tests.pipelines.audit.faults import Fault
 from tests.pipelines.audit.world import World, is_clean
 
