@@ -144,12 +144,13 @@ class _Rows:
         self._add([episode.episode_id], [episode.metadata])
 
     def _add(self, ids: Iterable[str], metadata: Sequence[Mapping[str, str | int | float]]) -> None:
-        known = (
+        known: tuple[list[Any], ...] = (
+            list(ids),
             [sys.intern(str(each.get("policy", ""))) for each in metadata],
             [int(each.get("seed", -1)) for each in metadata],
             [sys.intern(str(each.get("environment", ""))) for each in metadata],
         )
-        for kept, values in zip(self._lists, (ids, *known), strict=True):
+        for kept, values in zip(self._lists, known, strict=True):
             kept.extend(values)
 
     def table(self) -> pd.DataFrame:
