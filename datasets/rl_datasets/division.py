@@ -169,22 +169,28 @@ def _notes(
     contents: Contents, candidates: Sequence[Candidate], placed: Sequence[Placed], near: Sequence[int], params: SplitParams
 ) -> Iterator[str]:
     entries = contents.entries
-    if copies := len(entries) - len({entry.content for entry in entries}):
-        yield f"{copies} episodes repeat another's content and share its split."
+    kept = [entry.content for entry in entries if entry.split != QUARANTINE]
+    if copies := len(kept) - len(set(kept)):
+        yield _episodes(copies, "repeats another's content and shares its split", "repeat another's content and share its split") + "."
     if near := sorted({place for place in near if placed[place].split != QUARANTINE}):
         first = entries[near[0]].episode_id
-        yield f"{len(near)} episodes are nearly the same as an earlier one and share its split; the first is '{first}'."
+        alike = "nearly the same as an earlier one and"
+        yield f"{_episodes(len(near), f'is {alike} shares', f'are {alike} share')} its split; the first is '{first}'."
     if gate := sum(bool(candidate.reason) for candidate in candidates):
-        yield f"{gate} episodes are in quarantine by the quality gate, and in no split; {EPISODES} says why."
+        yield f"{_episodes(gate, 'is', 'are')} in quarantine by the quality gate, and in no split; {EPISODES} says why."
     if aside := sum(to.split == QUARANTINE for to in placed) - gate:
-        yield f"{aside} episodes fit no split without a leak, and are set aside; {EPISODES} says why."
+        yield f"{_episodes(aside, 'fits', 'fit')} no split without a leak, and {'is' if aside == 1 else 'are'} set aside; {EPISODES} says why."
     if params.order is not None:
         yield f"Split by '{params.order.time}': {', '.join(_begins(candidates, placed, params.fractions))}."
     in_train = {candidate.kinds.get("policy") for candidate, to in zip(candidates, placed, strict=True) if to.split == TRAIN}
     if absent := sorted({candidate.kinds["policy"] for candidate in candidates if "policy" in candidate.kinds} - in_train):
         yield f"Train has no episode of {len(absent)} of the policies, first '{absent[0]}'. With 'stratify: policy' it has some of each."
     if leaking := len(list(leaks(contents))):
-        yield f"{leaking} pairs of episodes in different splits are nearly the same."
+        yield f"{leaking} {'pair' if leaking == 1 else 'pairs'} of episodes in different splits {'is' if leaking == 1 else 'are'} nearly the same."
+
+
+def _episodes(number: int, one: str, many: str) -> str:
+    return f"1 episode {one}" if number == 1 else f"{number} episodes {many}"
 
 
 def _begins(candidates: Sequence[Candidate], placed: Sequence[Placed], fractions: Fractions) -> Iterator[str]:

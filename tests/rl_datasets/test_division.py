@@ -68,6 +68,15 @@ def test_splits_and_quarantine_together_are_the_data_set(tmp_path):
     assert (folder / "episodes.csv").read_text().splitlines()[5].startswith(f"004,{QUARANTINE},15,60.0,False,driver,4,")
 
 
+def test_a_copy_in_quarantine_shares_no_split(tmp_path):
+    episodes = [*(drive(index) for index in range(150)), *(replace(drive(index), episode_id=f"copy-{index}") for index in range(3))]
+    both = divided(tmp_path, episodes, quarantine={"copy-0": "duplicates: a copy", "copy-1": "duplicates: a copy"})
+    notes = [note for note in read_manifest(both).notes if "content" in note]
+    assert notes == ["1 episode repeats another's content and shares its split."]
+    reasons = {f"copy-{index}": "duplicates: a copy" for index in range(3)}
+    assert not [note for note in read_manifest(divided(tmp_path, episodes, quarantine=reasons)).notes if "content" in note]
+
+
 def test_an_episode_in_quarantine_moves_no_other(tmp_path):
     episodes = [drive(index) for index in range(150)]
     before = found_splits(divided(tmp_path, episodes, name="whole"))

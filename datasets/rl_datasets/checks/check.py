@@ -51,6 +51,7 @@ class Fault(NamedTuple):
     step: int | None = None  # None where no single step is
     evidence: Mapping[str, Any] | None = None  # small JSON
     set_aside: tuple[int, ...] | None = None  # numbers of the episodes that quarantine takes, where they are others than `episode`
+    found_there: str = ""  # what was found in those; empty where it reads as `found`
 
 
 class NotApplicable(NamedTuple):

@@ -22,9 +22,10 @@ class Quarantine:
         if fault.episode is None:
             return False
         numbers = (fault.episode,) if fault.set_aside is None else fault.set_aside
+        reason = f"found {fault.found_there or fault.found}; expected {fault.expected}"
         for number in numbers:
             where = fault.step if number == fault.episode else None
-            self._reasons.setdefault(number, {}).setdefault(check, (where, f"found {fault.found}; expected {fault.expected}"))
+            self._reasons.setdefault(number, {}).setdefault(check, (where, reason))
         return True
 
     def entries(self, table: pd.DataFrame) -> tuple[Quarantined, ...]:

@@ -34,7 +34,8 @@ def _duplicates(table: pd.DataFrame, expected: Expected, options: Options) -> It
     for _, ids in twice.groupby("content", sort=False)["episode_id"]:
         first, *copies = ids.index.tolist()
         found = f"the same content in {_named([str(episode_id) for episode_id in ids.iloc[1:]])}"
-        yield Fault(found, "content of its own for each episode", first, set_aside=tuple(copies))
+        there = f"the same content in '{ids.iloc[0]}'"
+        yield Fault(found, "content of its own for each episode", first, set_aside=tuple(copies), found_there=there)
 
 
 class _NearDuplicates(Running):
@@ -129,7 +130,8 @@ def _seeds(table: pd.DataFrame, expected: Expected, options: Options) -> Iterato
     for (_, _, seed), rows in again.groupby(["policy", "environment", "seed"], sort=False):
         first, *others = rows.index.tolist()
         found = f"the seed {seed} in {_named([str(episode_id) for episode_id in rows['episode_id'].iloc[1:]])} too"
-        yield Fault(found, "a seed of its own for each episode of a policy", first, set_aside=tuple(others))
+        there = f"the seed {seed} in '{rows['episode_id'].iloc[0]}' too"
+        yield Fault(found, "a seed of its own for each episode of a policy", first, set_aside=tuple(others), found_there=there)
 
 
 def _two_groups(values: np.ndarray) -> int | None:

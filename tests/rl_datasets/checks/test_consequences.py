@@ -58,6 +58,16 @@ def test_a_quarantined_episode_is_listed_with_its_reason_and_is_a_warning() -> N
 def test_of_copies_the_first_is_kept() -> None:
     report = checked(copied()(list(pole().episodes)), duplicates="quarantine")
     assert [(entry.episode_id, entry.check) for entry in report.quarantine] == [("copy", "duplicates")]
+    assert report.quarantine[0].reason == f"found the same content in '{ID}'; expected content of its own for each episode"
+    assert report.results["duplicates"].findings[0].found == "the same content in 'copy'"
+
+
+def test_of_equal_seeds_the_others_are_set_aside_and_name_the_first() -> None:
+    episodes = list(pole().episodes)
+    episodes[3] = replace(episodes[3], metadata={**episodes[3].metadata, "seed": episodes[1].metadata["seed"]})
+    (entry,) = checked(episodes, seeds="quarantine").quarantine
+    assert (entry.episode_id, entry.check) == (episodes[3].episode_id, "seeds")
+    assert f"the seed {episodes[1].metadata['seed']} in '{episodes[1].episode_id}' too" in entry.reason
 
 
 def test_a_fault_that_names_no_episode_fails_instead() -> None:
