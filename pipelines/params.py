@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pipelines import paths
 from pipelines.yaml_file import read_yaml
@@ -55,6 +55,15 @@ class DatasetParams(_Section):
     options: Mapping[str, Any]
     exclude: tuple[str, ...] = ()
     about: About = About()
+
+    @field_validator("exclude")
+    @classmethod
+    def _each_once(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
+        if "" in ids:
+            raise ValueError("an id is empty: take it off the list")
+        if twice := sorted({each for each in ids if ids.count(each) > 1}):
+            raise ValueError(f"'{twice[0]}' is listed {ids.count(twice[0])} times: list each id once")
+        return ids
 
 
 class CombineParams(_Section):

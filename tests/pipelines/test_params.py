@@ -75,6 +75,12 @@ def test_models_are_frozen_and_hashable(tmp_path):
         ("learning_rate: 3e-4", "learning_rate: .inf", r"learners\.bc\.small\.learning_rate: found inf; .*finite"),
         ("learning_rate: 3e-4", "hidden_sizes: [0]", r"learners\.bc\.small\.hidden_sizes\.0: found 0; .*greater than 0"),
         ("source: requirements.lock", "source: .", r"datasets\.toy\.source: found '\.'; must name a file or folder"),
+        (
+            "seed: 0\n",
+            "seed: 0\n    exclude: [a, b, a]\n",
+            r"datasets\.toy\.exclude: found \['a', 'b', 'a'\]; 'a' is listed 2 times: list each id once$",
+        ),
+        ("seed: 0\n", "seed: 0\n    exclude: ['']\n", r"datasets\.toy\.exclude: found \[''\]; an id is empty"),
         ("source: requirements.lock", "source: nope.txt", r"datasets\.toy\.source: found 'nope\.txt', but there is no such file"),
         ("kind: random", "kind: random, foo: 1", r"datasets\.toy\.options\.policy\.foo: unknown key \(value 1\); allowed here: kind$"),
         ("kind: random", "kind: epsilon, epsilon: 2", r"datasets\.toy\.options\.policy\.epsilon: found 2"),
