@@ -179,14 +179,16 @@ def _notes(
     if gate := sum(bool(candidate.reason) for candidate in candidates):
         yield f"{_episodes(gate, 'is', 'are')} in quarantine by the quality gate, and in no split; {EPISODES} says why."
     if aside := sum(to.split == QUARANTINE for to in placed) - gate:
-        yield f"{_episodes(aside, 'fits', 'fit')} no split without a leak, and {'is' if aside == 1 else 'are'} set aside; {EPISODES} says why."
+        told = _episodes(aside, "fits no split without a leak, and is", "fit no split without a leak, and are")
+        yield f"{told} set aside; {EPISODES} says why."
     if params.order is not None:
         yield f"Split by '{params.order.time}': {', '.join(_begins(candidates, placed, params.fractions))}."
     in_train = {candidate.kinds.get("policy") for candidate, to in zip(candidates, placed, strict=True) if to.split == TRAIN}
     if absent := sorted({candidate.kinds["policy"] for candidate in candidates if "policy" in candidate.kinds} - in_train):
         yield f"Train has no episode of {len(absent)} of the policies, first '{absent[0]}'. With 'stratify: policy' it has some of each."
     if leaking := len(list(leaks(contents))):
-        yield f"{leaking} {'pair' if leaking == 1 else 'pairs'} of episodes in different splits {'is' if leaking == 1 else 'are'} nearly the same."
+        pairs, verb = ("1 pair", "is") if leaking == 1 else (f"{leaking} pairs", "are")
+        yield f"{pairs} of episodes in different splits {verb} nearly the same."
 
 
 def _episodes(number: int, one: str, many: str) -> str:
