@@ -33,7 +33,15 @@ def run(key: str, params: Params) -> Path:
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(f"split {key}", total=2 * read_splits(raw)[RAW_SPLIT].episodes)
         manifest = divide(
-            raw, folder, key, version, params.split_of(key), inputs, lambda count: progress.advance(task, count), quarantine=quarantine
+            raw,
+            folder,
+            key,
+            version,
+            params.split_of(key),
+            inputs,
+            lambda count: progress.advance(task, count),
+            quarantine=quarantine,
+            key_of=lambda field: params.split.key_of(key, field),
         )
     console.print(
         ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in manifest.counts.items()), highlight=False, soft_wrap=True

@@ -5,11 +5,26 @@ from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import ScalarNode
 
 from rl_datasets.errors import HindcastError
 
 MARKS = ("<<<<<<<", "=======", ">>>>>>>")  # of git, where two versions differ
+
+
+class _Constructor(SafeConstructor):
+    """One that says where a date is that the calendar does not have."""
+
+    def construct_date(self, node: ScalarNode) -> Any:
+        try:
+            return self.construct_yaml_timestamp(node)
+        except ValueError as error:
+            raise MarkedYAMLError(problem=f"'{node.value}' is no date: {error}", problem_mark=node.start_mark) from error
+
+
+_Constructor.add_constructor("tag:yaml.org,2002:timestamp", _Constructor.construct_date)
 
 
 def read_yaml(path: Path, remedy: str = "Mend that line") -> Any:
@@ -27,7 +42,9 @@ def parse_yaml(content: bytes, path: str, remedy: str = "Mend that line") -> Any
     try:
         text = content.decode("utf-8")
         refuse_marks(path, text)
-        value = YAML(typ="safe", pure=True).load(text)
+        yaml = YAML(typ="safe", pure=True)
+        yaml.Constructor = _Constructor
+        value = yaml.load(text)
         json.dumps(value, default=str)  # which refuses an anchor that holds an alias of itself
         return value
     except UnicodeDecodeError as error:

@@ -1,6 +1,8 @@
 """`About`: what only a person knows of a data set, and others need to find and use it."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from datetime import date
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class About(BaseModel):
@@ -13,4 +15,15 @@ class About(BaseModel):
     creators: tuple[str, ...] = Field((), description="people or organisations")
     url: str = Field("", description="where the data set is published")
     date_published: str = Field("", pattern=r"^(\d{4}-\d{2}-\d{2})?$", description="year-month-day")
+
+    @field_validator("date_published")
+    @classmethod
+    def _a_day(cls, value: str) -> str:
+        if value:
+            try:
+                date.fromisoformat(value)
+            except ValueError as error:
+                raise ValueError(f"no day of the calendar: {error}") from error
+        return value
+
     citation: str = Field("", description="BibTeX, best")

@@ -130,9 +130,6 @@ def time_borders(times: Sequence[float], order: TimeOrder, fractions: Fractions)
         else:
             begins[split] = in_order[min(round(share * len(in_order)), len(in_order) - 1)] if in_order else float("inf")
         share += fraction
-    borders = list(begins.values())
-    if borders != sorted(borders):
-        raise HindcastError("split.order: test begins before validation does. Mend validation_from or test_from.")
     return begins
 
 
@@ -150,7 +147,7 @@ def _require(candidates: Sequence[Candidate], placed: Sequence[Placed], params: 
         groups[to.split].add(candidate.group)
     drawn = params.order is None and params.stratify is None
     kept = {split: len(members) for split, members in groups.items() if split != QUARANTINE}
-    require_episodes(kept, params.fractions, drawn)
+    require_episodes(kept, params.fractions, drawn, params.group)
     _require_kinds(candidates, placed)
 
 

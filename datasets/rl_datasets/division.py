@@ -46,15 +46,16 @@ def divide(
     inputs: Sequence[Input],
     advance: Callable[[int], None] = lambda _: None,
     quarantine: Mapping[str, str] = _NO_REASONS,
+    key_of: Callable[[str], str] = "split.{}".format,
 ) -> Manifest:
     """Replaces `folder` by the splits of the data set in `raw`, and returns its manifest. Same data and parameters, same bytes.
 
     `quarantine` has the ids of episodes that go to no split, with the reasons. `advance` is told of each episode that is read, 2 for
-    every raw one. Raises HindcastError where a split would be empty or the data in `raw` are not those that its manifest names;
-    `folder` is then as it was.
+    every raw one. `key_of` says where in params.yaml a field of `params` is set. Raises HindcastError where a split would be empty or
+    the data in `raw` are not those that its manifest names; `folder` is then as it was.
     """
     source, spec, fractions = read_manifest(raw), read_spec(raw), params.fractions
-    division = _assign(raw, source.digest, params, quarantine, advance)
+    division = _assign(raw, source.digest, params, quarantine, advance, key_of)
     entries = division.contents.entries
     running = RunningStatistics(spec)
     samplers = {split: Sampler(spec) for split in fractions.positive()}
@@ -119,7 +120,14 @@ def read_quarantine(path: Path) -> dict[str, str]:
     return reasons
 
 
-def _assign(raw: Path, digest: str, params: SplitParams, quarantine: Mapping[str, str], advance: Callable[[int], None]) -> Division:
+def _assign(
+    raw: Path,
+    digest: str,
+    params: SplitParams,
+    quarantine: Mapping[str, str],
+    advance: Callable[[int], None],
+    key_of: Callable[[str], str],
+) -> Division:
     """Reads all raw episodes, and says where each goes."""
     candidates: list[Candidate] = []
     entries: list[EpisodeEntry] = []
@@ -128,7 +136,7 @@ def _assign(raw: Path, digest: str, params: SplitParams, quarantine: Mapping[str
         content.add(episode)
         sketcher.add(episode)
         entries.append(episode_entry(episode))
-        candidates.append(_candidate(episode, entries[-1].content, params, quarantine.get(episode.episode_id, "")))
+        candidates.append(_candidate(episode, entries[-1].content, params, quarantine.get(episode.episode_id, ""), key_of))
         advance(1)
     found = combined_digest({RAW_SPLIT: content.hexdigest()})
     if found != digest:
@@ -146,12 +154,14 @@ def _assign(raw: Path, digest: str, params: SplitParams, quarantine: Mapping[str
     return Division(contents, tuple(_notes(contents, candidates, placed, pairs[:, 1].tolist(), params)))
 
 
-def _candidate(episode: Episode, content: str, params: SplitParams, reason: str) -> Candidate:
+def _candidate(episode: Episode, content: str, params: SplitParams, reason: str, key_of: Callable[[str], str]) -> Candidate:
     known = episode.metadata
-    group = content if params.group is None else str(_column(episode, params.group, "split.group"))
+    group = content if params.group is None else str(_column(episode, params.group, key_of("group")))
     time = None
     if params.order is not None:
-        time = timestamp(_column(episode, params.order.time, "split.order.time"), f"Episode '{episode.episode_id}': '{params.order.time}'")
+        time = timestamp(
+            _column(episode, params.order.time, key_of("order") + ".time"), f"Episode '{episode.episode_id}': '{params.order.time}'"
+        )
     kinds = {kind: str(known[kind]) for kind in KINDS if kind in known}
     return Candidate(episode.episode_id, content, group, episode.episode_return, kinds, time, reason)
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.validation import validated
 
 ALMOST_SURE = 0.999  # the probability with which the advised number of episodes leaves no split empty
 LEAST = 0.5  # episodes that a fraction must be of
@@ -54,6 +55,23 @@ class TimeOrder(BaseModel):
     validation_from: Stamp | None = None
     test_from: Stamp | None = None
 
+    @field_validator("validation_from", "test_from")
+    @classmethod
+    def _a_time(cls, value: Stamp | None) -> Stamp | None:
+        if value is not None:
+            try:
+                timestamp(value, "")
+            except HindcastError as error:
+                raise ValueError("a number or a time as 2026-01-31T12:00:00 is expected") from error
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "TimeOrder":
+        begins = [timestamp(value, "") for value in (self.validation_from, self.test_from) if value is not None]
+        if begins != sorted(begins):
+            raise ValueError("test begins before validation does: mend validation_from or test_from")
+        return self
+
 
 class SplitParams(BaseModel):
     """How one data set is divided."""
@@ -85,6 +103,8 @@ class SplitParams(BaseModel):
             raise ValueError("give either 'stratify' or 'order': a split by time has the shares that the times have")
         if self.order and self.order.test_from is not None and self.order.validation_from is None and self.fractions.validation > 0:
             raise ValueError("order.test_from needs order.validation_from, or fractions.validation of 0")
+        if self.order and self.order.validation_from is not None and self.order.test_from is None and self.fractions.test > 0:
+            raise ValueError("order.validation_from needs order.test_from, or fractions.test of 0")
         return self
 
 
@@ -96,18 +116,20 @@ class SplitSection(SplitParams):
     @model_validator(mode="after")
     def _overrides(self) -> "SplitSection":
         for name in self.datasets:
-            try:
-                self.of(name)
-            except ValidationError as error:
-                fault = error.errors()[0]
-                where = ".".join(map(str, ("datasets", name, *fault["loc"])))
-                raise ValueError(f"{where}: found {fault['input']!r}; {fault['msg'].removeprefix('Value error, ')}") from error
+            validated(SplitParams, self._values_of(name), f"split.datasets.{name}")
         return self
 
     def of(self, dataset: str) -> SplitParams:
         """Returns the parameters of one data set: its own, and for the rest those of all."""
+        return SplitParams.model_validate(self._values_of(dataset), strict=True)
+
+    def key_of(self, dataset: str, field: str) -> str:
+        """Returns the path of the key in params.yaml that sets a field for a data set."""
+        return f"split.datasets.{dataset}.{field}" if field in self.datasets.get(dataset, {}) else f"split.{field}"
+
+    def _values_of(self, dataset: str) -> dict[str, Any]:
         common = self.model_dump(mode="json", exclude={"datasets"}, exclude_unset=True)
-        return SplitParams.model_validate({**common, **self.datasets.get(dataset, {})}, strict=True)
+        return {**common, **self.datasets.get(dataset, {})}
 
 
 def assign_split(group: str, fractions: Fractions, seed: int) -> str:
@@ -163,23 +185,26 @@ def episodes_needed(fractions: Fractions) -> int:
     return max(math.ceil(math.log(allowed) / math.log1p(-share)) for share in shares)
 
 
-def require_episodes(groups: Mapping[str, int], fractions: Fractions, drawn: bool = True) -> None:
+def require_episodes(groups: Mapping[str, int], fractions: Fractions, drawn: bool = True, group: str | None = None) -> None:
     """Raises HindcastError where a split has got no group of episodes, or one by luck; `groups` counts the groups of each split.
 
-    `drawn` says whether a hash decides, which needs more than one group a split to be sure.
+    `drawn` says whether a hash decides, which needs more than one group a split to be sure; `group` is the column that groups, if one does.
     """
     found = sum(groups.values())
     empty = [name for name in fractions.positive() if not groups.get(name)]
     small = [name for name, fraction in fractions.positive().items() if drawn and fraction * found < LEAST and name not in empty]
     if not empty and not small:
         return
+    different = "different episodes" if group is None else f"groups of episodes, by '{group}' (group),"
+    needed = "different episodes" if group is None else "groups"
+    remedy = "Collect more" if group is None else "Group by a column of more values, or by none, collect more"
     shares = ", ".join(f"{name} {share:g}" for name, share in fractions.positive().items())
     what = "would be empty" if empty else "is there by luck alone, for its fraction is of less than one episode"
     how = (
-        f", and an episode's split is drawn by a hash of its content or group. About {episodes_needed(fractions)} different episodes "
+        f", and an episode's split is drawn by a hash of its content or group. About {episodes_needed(fractions)} {needed} "
         f"are needed ({ALMOST_SURE:.1%} sure to leave none empty)"
     )
     raise HindcastError(
-        f"Split {' and '.join(repr(name) for name in empty or small)} {what}: {found} different episodes were divided by "
-        f"split.fractions ({shares}){how if drawn else ''}. Collect more, or set that split's fraction higher or to 0."
+        f"Split {' and '.join(repr(name) for name in empty or small)} {what}: {found} {different} were divided by "
+        f"split.fractions ({shares}){how if drawn else ''}. {remedy}, or set that split's fraction higher or to 0."
     )

@@ -21,12 +21,20 @@ def validated(model: type[Model], values: Mapping[str, Any], path: str, source: 
         # Strict, so that "2" is no number and true no integer; through JSON, where a list may still stand for a tuple.
         return model.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
-        lines = [_describe(fault, path, model, values) for fault in error.errors()]
+        lines = _joined([_describe(fault, path, model, values) for fault in error.errors()])
         raise HindcastError(f"{source}:\n" + "\n".join(f"  {line}" for line in lines)) from error
 
 
-def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> str:
-    """One fault of pydantic's as 'key.path: found <value>; <what is allowed>'."""
+def _joined(faults: list[tuple[str, str]]) -> list[str]:
+    """One line for each (place with what was found, what is allowed); a value that may be one of several kinds has several faults."""
+    lines: dict[str, list[str]] = {}
+    for found, allowed in faults:
+        lines.setdefault(found, []).append(allowed)
+    return [f"{found}; {', or '.join(allowed)}" for found, allowed in lines.items()]
+
+
+def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> tuple[str, str]:
+    """One fault of pydantic's as 'key.path: found <value>' and what is allowed."""
     parts = _without_tags(fault["loc"], values)
     location = ".".join(str(part) for part in (path, *parts) if part not in ("", "[key]"))
     message = fault["msg"].removeprefix("Value error, ")
@@ -34,18 +42,18 @@ def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> str
         known = _fields_at(model, fault["loc"][:-1])
         near = difflib.get_close_matches(str(fault["loc"][-1]), known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"allowed here: {', '.join(known)}" if known else "it is not allowed here"
-        return f"{location}: unknown key (value {fault['input']!r}); {hint}"
+        return f"{location}: unknown key (value {fault['input']!r})", hint
     if fault["type"] == "missing":
-        return f"{location}: missing; {message.lower()}"
-    return f"{location}: found {fault['input']!r}; {message[0].lower()}{message[1:]}"
+        return f"{location}: missing", message.lower()
+    return f"{location}: found {fault['input']!r}", f"{message[0].lower()}{message[1:]}"
 
 
 def _without_tags(location: tuple[Any, ...], values: Any) -> list[Any]:
-    """The parts of a location that are keys in the file; pydantic adds the `kind` of an entry that has several."""
+    """The parts of a location that are keys in the file; pydantic adds the `kind` of an entry that has several, or the type of a value."""
     parts, tagged = [], False
     for part in location:
         tagged = not tagged and isinstance(values, Mapping) and values.get("kind") == part
-        if tagged:
+        if tagged or isinstance(values, str | int | float | bool):
             continue
         parts.append(part)
         if isinstance(values, Mapping):

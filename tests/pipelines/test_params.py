@@ -81,6 +81,22 @@ def test_models_are_frozen_and_hashable(tmp_path):
             r"datasets\.toy\.exclude: found \['a', 'b', 'a'\]; 'a' is listed 2 times: list each id once$",
         ),
         ("seed: 0\n", "seed: 0\n    exclude: ['']\n", r"datasets\.toy\.exclude: found \[''\]; an id is empty"),
+        (
+            "default: {}",
+            "default: {replay: {episodes: some}}",
+            r"params\.yaml:\n  checks\.default\.replay\.episodes: found 'some'; .*'all', or .*$",
+        ),
+        ("default: {}", "default: {outliers: }", r"checks\.default\.outliers: found None; a severity \(fail, quarantine, warn or off\) or"),
+        (
+            "seed: 0\n",
+            "seed: 0\n    about: {date_published: '2026-02-30'}\n",
+            r"date_published: found '2026-02-30'; no day of the calendar",
+        ),
+        (
+            "train: 0.8, validation: 0.1, test: 0.1}",
+            "train: 1.0, validation: 0, test: 0}, datasets: {toy: {grup: a}}",
+            r"params\.yaml:\n  split\.datasets\.toy\.grup: unknown key \(value 'a'\); did you mean 'group'\?$",
+        ),
         ("source: requirements.lock", "source: nope.txt", r"datasets\.toy\.source: found 'nope\.txt', but there is no such file"),
         ("kind: random", "kind: random, foo: 1", r"datasets\.toy\.options\.policy\.foo: unknown key \(value 1\); allowed here: kind$"),
         ("kind: random", "kind: epsilon, epsilon: 2", r"datasets\.toy\.options\.policy\.epsilon: found 2"),
@@ -92,6 +108,11 @@ def test_names_each_fault(tmp_path, old, new, message):
     assert old in VALID
     with pytest.raises(HindcastError, match=message):
         load(tmp_path, VALID.replace(old, new, 1))
+
+
+def test_false_is_off(tmp_path):
+    params = load(tmp_path, VALID.replace("default: {}", "default: {outliers: false}"))
+    assert params.checks_of("toy").of("outliers").severity == "off"
 
 
 def test_names_all_faults_at_once(tmp_path):

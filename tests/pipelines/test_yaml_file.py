@@ -26,6 +26,7 @@ def test_numbers_and_words_are_those_of_yaml_1_2(tmp_path: Path) -> None:
         ("a:\n\tb: 2\n", r"params\.yaml, line 2, column 1, is not valid YAML: .*'\\t'"),
         ("a: 1\na: 2\n", r"params\.yaml, line 2, column 1, is not valid YAML: .*duplicate key"),
         ("a: *b\n", r"params\.yaml, line 1, column 4, is not valid YAML: .*undefined alias"),
+        ("a: 1\nday: 2026-02-30\n", r"params\.yaml, line 2, column 6, is not valid YAML: '2026-02-30' is no date: day is out of range"),
         ("a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> other\n", r"params\.yaml, line 2: a merge left its marker '<<<<<<< HEAD'"),
         ("b: 2\n=======\nb: 3\n", r"params\.yaml, line 2: a merge left its marker '======='.*--ours"),
         (b"a: \xff\n", r"params\.yaml is not text in UTF-8: byte 3 is 0xff"),

@@ -151,8 +151,9 @@ def test_times_may_be_text_and_borders_given():
     order = TimeOrder(time="at", validation_from="2026-03-01", test_from="2026-04-01T02:00:00+02:00")
     begins = time_borders([], order, Fractions())
     assert begins == {"train": -np.inf, "validation": 1772323200.0, "test": 1775001600.0}  # by 'date -u -d 2026-04-01 +%s'
-    with pytest.raises(HindcastError, match="test begins before validation"):
-        time_borders([], TimeOrder(time="at", validation_from=5, test_from=4), Fractions())
+    for wrong, words in (({"validation_from": 5, "test_from": 4}, "test begins before"), ({"test_from": "soon"}, "a number or a time as")):
+        with pytest.raises(ValueError, match=words):
+            TimeOrder.model_validate({"time": "at", **wrong})
     with pytest.raises(HindcastError, match="is the time 'yesterday', but a number or a time as"):
         timestamp("yesterday", "Episode 'e'")
 
@@ -163,6 +164,18 @@ def test_a_group_across_a_border_in_time_is_set_aside_where_it_would_leak():
     assert placed[95].reason == (
         "it belongs to test (by its time) and to train (its group 'slow', as 'e10'), and would leak from one to the other"
     )
+
+
+def test_too_few_groups_are_told_as_groups():
+    candidates = [candidate(index, group=f"machine-{index % 3}") for index in range(100)]
+    with pytest.raises(HindcastError, match=r": 3 groups of episodes, by 'machine' \(group\), were divided .* Group by a column of more"):
+        allocate(candidates, [], SplitParams(group="machine", fractions=Fractions(train=0.98, validation=0.01, test=0.01)))
+
+
+def test_a_field_of_a_data_set_of_its_own_is_named_by_its_key():
+    section = SplitSection.model_validate({"group": "driver", "datasets": {"trips": {"order": {"time": "at"}}}})
+    assert section.key_of("trips", "order") == "split.datasets.trips.order"
+    assert section.key_of("trips", "group") == section.key_of("other", "group") == "split.group"
 
 
 @pytest.mark.parametrize(
@@ -223,10 +236,10 @@ def test_one_data_set_may_be_divided_otherwise():
     assert section.of("other") == SplitParams(seed=3)
     for wrong, words in (
         ({"unit": "transition"}, r"datasets\.trips\.unit: found 'transition'; only 'episode' is possible"),
-        ({"grup": "driver"}, r"datasets\.trips\.grup: found 'driver'; Extra inputs"),
-        ({"seed": "3"}, r"datasets\.trips\.seed: found '3'; Input should be a valid integer"),
+        ({"grup": "driver"}, r"split\.datasets\.trips\.grup: unknown key \(value 'driver'\); did you mean 'group'\?"),
+        ({"seed": "3"}, r"datasets\.trips\.seed: found '3'; input should be a valid integer"),
     ):
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(HindcastError, match=words):
             SplitSection.model_validate({"datasets": {"trips": wrong}})
 
 
@@ -235,6 +248,7 @@ def test_one_data_set_may_be_divided_otherwise():
     [
         ({"stratify": "return", "order": {"time": "at"}}, "either 'stratify' or 'order'"),
         ({"order": {"time": "at", "test_from": 3}}, "test_from needs order.validation_from"),
+        ({"order": {"time": "at", "validation_from": 3}}, "validation_from needs order.test_from"),
     ],
 )
 def test_options_that_exclude_each_other(values, words):

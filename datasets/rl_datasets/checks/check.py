@@ -33,6 +33,10 @@ class Options(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_word(cls, value: Any) -> Any:
+        if value is False:  # what `off` means to readers of YAML 1.1
+            value = "off"
+        if value is None or isinstance(value, list | int | float):
+            raise ValueError("a severity (fail, quarantine, warn or off) or options, such as {severity: warn}, are expected")
         return {"severity": value} if isinstance(value, str) else value
 
 
