@@ -16,6 +16,9 @@ from rl_datasets.checks.words import subscript
 KEPT = 64  # candidates remembered a column
 UNSPREAD = 250.0  # stands for the spread of a column that does not vary, as a multiple of max(1, |median|)
 FEWEST = 100  # rows that say what is usual
+LEAST_REPEATS = 3  # of a value that stands for something else
+MOST_REPEATS = 0.1  # of the rows, above which it is a value like others
+GAP = 5.0  # its distance from all others, in widths of their range
 
 
 class OutlierOptions(Warns):
@@ -114,11 +117,50 @@ class _Outliers(_Off):
         if self.sample is None or len(self.sample.reward) < FEWEST:
             yield NotApplicable(f"fewer than {FEWEST} steps do not say what is usual")
             return
+        yield from self._sentinels(self.sample)
         for place, column, candidate, (low, _, high) in self.confirmed():
             if np.isfinite(candidate.value):
                 found = f"{self.name(place, column)} = {candidate.value:.9g}"
                 inside = f"a value such as the others: {LEVELS[2] - LEVELS[0]:.0%} of them lie far inside {low:.4g} to {high:.4g}"
                 yield Fault(found, inside, candidate.number, candidate.step)
+
+    def _sentinels(self, sample: Sample) -> Iterator[Fault]:
+        """Yields the first step of each episode at which a column has a value so frequent that it widens what is usual."""
+        places: list[int | str] = [i for i, leaf in enumerate(self.expected.observation) if leaf.is_float and leaf.is_narrow]
+        for place in [*places, *(["action"] if self.expected.action.is_float else [])]:
+            array = sample.observation[place] if isinstance(place, int) else np.where(sample.is_last[:, None], np.nan, sample.action)
+            assert array is not None, "a wide array is not looked at"
+            low, _, high = self.limits(sample, place)
+            for column, values in enumerate(array.T):
+                value = sentinel(values)
+                if value is None or not low[column] <= value <= high[column]:
+                    continue  # what is beyond the limits is found anyway
+                rows = np.flatnonzero(values == np.float64(value))
+                owners, first = np.unique(sample.owner[rows], return_index=True)
+                rest = values[np.isfinite(values) & (values != np.float64(value))]
+                for owner, row in list(zip(owners.tolist(), rows[first].tolist(), strict=True))[:KEPT]:
+                    step = int(sample.first[owner] + row - sample.starts[owner])
+                    found = f"{self.name(place, column)} = {value:.9g}, as in {len(rows):,} of {len(values):,} steps that were looked at"
+                    wanted = f"a value such as all others, from {rest.min():.4g} to {rest.max():.4g}; it seems to stand for a missing one"
+                    yield Fault(found, wanted, int(sample.number[owner]), step)
+
+
+def sentinel(values: np.ndarray) -> float | None:
+    """Returns the value that seems to stand for a missing one, such as -999; None where there is none. values: [N] numbers.
+
+    It is the least or the greatest, occurs several times but seldom, and is far from all others, which vary.
+    """
+    finite = values[np.isfinite(values)]
+    if len(finite) < FEWEST:
+        return None
+    for value in (finite.min(), finite.max()):
+        rest = finite[finite != value]
+        if not LEAST_REPEATS <= len(finite) - len(rest) <= MOST_REPEATS * len(finite):
+            continue
+        low, high = float(rest.min()), float(rest.max())
+        if high > low and max(low - float(value), float(value) - high) > GAP * (high - low):
+            return float(value)
+    return None
 
 
 class _Jumps(_Off):

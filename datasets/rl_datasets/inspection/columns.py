@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rl_datasets.checks.extremes import sentinel
 from rl_datasets.inspection.draft import is_one_hot
 from rl_datasets.inspection.facts import Facts
 from rl_datasets.inspection.head import Head
@@ -36,6 +37,7 @@ def oddities_of_columns(head: Head, facts: Mapping[str, Facts], roles: Roles) ->
     missing = [f"{name} ({facts[name].missing:,})" for name in roles.of("observation") if facts[name].missing]
     if missing:
         yield Oddity("missing_values", f"Values that are missing or not a number: {listed(missing)}.", "0 takes their place ('missing').")
+    yield from _sentinels(head, facts, roles)
     aside = [name for name in head.columns if "propensit" in name.lower() or "prob" in name.lower()]
     if aside:
         yield Oddity("propensities", f"{listed(aside)}: likely the behaviour policy's probabilities.", "Ignored.")
@@ -64,6 +66,20 @@ def _constant(head: Head, facts: Mapping[str, Facts]) -> Iterator[Oddity]:
     partly = [f"{name} ({len(fact.constants)} of {int(np.prod(fact.column.shape))})" for name, fact in several.items()]
     if partly:
         yield Oddity("constant", f"Elements that are the same on every row: {listed(partly)}.", "Kept; they tell a learner nothing.")
+
+
+def _sentinels(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator[Oddity]:
+    found = []
+    for name in (name for role in ("observation", "action") for name in roles.of(role) if facts[name].is_number):
+        for column in head.arrays[name].reshape(len(head.arrays[name]), -1).T:
+            values = column.astype(np.float64)
+            if (value := sentinel(values)) is not None:
+                found.append(f"{name} ({value:.9g} on {int((values == value).sum()):,} of {len(values):,} rows)")
+    if found:
+        told = "far from all others, it seems to stand for a missing one"
+        yield Oddity(
+            "sentinel", f"A value that comes again, {told}: {listed(found)}.", "Kept; empty it in the source for 'missing' to fill."
+        )
 
 
 def _actions_outside(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator[Oddity]:

@@ -352,3 +352,12 @@ def test_the_report_is_plain_json(look, walk):
     assert told["columns"][0] == {"name": "observation", "dtype": "float32", "shape": [2], "rows": ROWS,
                                   "range": told["columns"][0]["range"], "role": "observation"}  # fmt: skip
     assert told["trial"]["terminals"] == 5
+
+
+def test_a_value_that_stands_for_a_missing_one_is_named(look, walk):
+    arrays = walk([20] * 10)
+    arrays["observation"][5::50, 1] = -999
+    del arrays["next_observation"]
+    ids = np.repeat(np.arange(10), 20)
+    assert "observation (-999 on 4 of 200 rows)" in evidence(look({**arrays, "episode": ids}), "sentinel")
+    assert "sentinel" not in kinds(look({**walk([20] * 10), "episode": ids}))
