@@ -37,6 +37,7 @@ class _Timestamps(Running):
             times = block.observation[place].reshape(-1).astype(np.float64)
             passed = np.diff(times)
             backward = (passed <= 0) & block.is_inner
+            backward[_repeated_ends(block)] = False  # no time passes where the last observation repeats the one before
             yield from self._wrong(block, place, times, np.append(backward, False), "a later time than before")
             usual = np.repeat(_medians(passed, block), np.diff(block.starts))[:-1]
             gaps = (passed > self.options.gap * usual) & block.is_inner & (usual > 0)
@@ -99,6 +100,15 @@ def _early_cuts(table: pd.DataFrame, expected: Expected, options: Options) -> It
 
 def _is_time(name: str) -> bool:
     return name.rpartition("/")[2].lower() in TIMES
+
+
+def _repeated_ends(block: Block) -> np.ndarray:
+    """Returns the rows before the last of terminal episodes whose last observation, which is never read, repeats the one before."""
+    ends = block.lasts[np.asarray(block.is_terminal, bool)]
+    same = np.ones(len(ends), bool)
+    for leaf in block.observation:
+        same &= (leaf[ends] == leaf[ends - 1]).all(axis=tuple(range(1, leaf.ndim)))
+    return np.asarray(ends[same] - 1)
 
 
 def _medians(passed: np.ndarray, block: Block) -> np.ndarray:
