@@ -42,7 +42,13 @@ def run(key: str, params: Params) -> Path:
             parameters=entry.model_dump(mode="json"),
             inputs=tuple(builder.inputs),
             counts={"episodes": written.episodes[RAW_SPLIT], "transitions": written.transitions[RAW_SPLIT], **builder.counts, **excluded},
-            notes=(*builder.notes, *(f"{count} of its episodes were left out by their ids." for count in excluded.values())),
+            notes=(
+                *builder.notes,
+                *(
+                    f"{count} of its episodes {'was left out by its id' if count == 1 else 'were left out by their ids'}."
+                    for count in excluded.values()
+                ),
+            ),
             packages=packages,
         )
         write_manifest(part, manifest)

@@ -85,10 +85,16 @@ def extents(options: MappingOptions, episodes: EpisodeRows, has_next: bool, limi
     is_whole = kept == found
     lost_terminals = int((ends_terminal & ~is_whole)[:counted].sum())
     report.count(
-        "{} episodes lost their terminal transition with it and are truncated now (lost_observation: repeat keeps it).", lost_terminals
+        "{} episodes lost their terminal transition with it and are truncated now (lost_observation: repeat keeps it).",
+        lost_terminals,
+        "{} episode lost its terminal transition with it and is truncated now (lost_observation: repeat keeps it).",
     )
     repeated = repeats & is_whole & (kept > 0)
-    report.count("{} terminal transitions have no observation after them; it repeats the one before, as declared.", int(repeated.sum()))
+    report.count(
+        "{} terminal transitions have no observation after them; it repeats the one before, as declared.",
+        int(repeated.sum()),
+        "{} terminal transition has no observation after it; it repeats the one before, as declared.",
+    )
     return Extents(found, kept, ends_terminal & is_whole, repeated)
 
 
@@ -99,11 +105,19 @@ def _ends(options: MappingOptions, episodes: EpisodeRows, found: np.ndarray, lim
     report.ended["terminal"] += int(is_terminal.sum())
     report.ended["truncated"] += int(episodes.is_truncated.sum())
     report.ended["unflagged"] += int(unflagged.sum())
-    for sentence, number in episodes.notes:
-        report.count(sentence, number)
-    report.count("{} parts end in rows after the last end; they are kept as a truncated episode.", episodes.tail * (options.tail == "keep"))
+    for noted in episodes.notes:
+        report.count(*noted)
+    report.count(
+        "{} parts end in rows after the last end; they are kept as a truncated episode.",
+        episodes.tail * (options.tail == "keep"),
+        "{} part ends in rows after the last end; they are kept as a truncated episode.",
+    )
     unflagged[len(unflagged) - episodes.tail :] = False
-    report.count(f"{{}} episodes end without a flag and count as {options.unflagged}.", int(unflagged.sum()))
+    report.count(
+        f"{{}} episodes end without a flag and count as {options.unflagged}.",
+        int(unflagged.sum()),
+        f"{{}} episode ends without a flag and counts as {options.unflagged}.",
+    )
     if options.unflagged == "terminal":
         is_terminal |= unflagged
     if limit is not None:

@@ -264,7 +264,8 @@ def _flagged(
         truncated = truncated | (ended & ~terminal)
     both = int((terminal & truncated).sum())
     if both:
-        notes.append(("{} episodes end with terminal and truncated both set; they count as terminal.", both))
+        one = "{} episode ends with terminal and truncated both set; it counts as terminal."
+        notes.append(("{} episodes end with terminal and truncated both set; they count as terminal.", both, one))
     return EpisodeRows(start, stop, terminal, truncated & ~terminal, ids, tail, notes)
 
 

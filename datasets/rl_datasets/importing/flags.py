@@ -8,7 +8,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.importing.mapping import Flag, MappingOptions
 from rl_datasets.importing.parts import BLOCK_ROWS, Part
 
-Counted = list[tuple[str, int]]  # sentences for the report, each with the number that takes the place of "{}"
+Counted = list[tuple[str, int, str]]  # as ImportReport.count takes them
 
 
 def flag_rows(flag: Flag, columns: Sequence[str], part: Part) -> np.ndarray:
@@ -44,7 +44,8 @@ def episode_flags(
                     f"{part.name}, row {part.row_number(row)}: '{column}' ({name}) is set, but by ends of kind {options.ends.kind} the "
                     f"episode goes on to row {part.row_number(last)}. Let flags tell the ends, or set 'inner_flags: ignore'."
                 )
-            notes.append((f"{{}} rows have '{column}' set within an episode, which was ignored as declared.", int(inner.sum())))
+            told = f"'{column}' set within an episode, which was ignored as declared."
+            notes.append((f"{{}} rows have {told}", int(inner.sum()), f"{{}} row has {told}"))
             found[episode[~inner]] = True
         elif count == len(start):
             found[rows] = True

@@ -17,15 +17,17 @@ class ImportReport:
         self.repaired = 0
         self._once: dict[str, None] = {}
         self._counted: Counter[str] = Counter()  # by sentence with a place for the number
+        self._singular: dict[str, str] = {}  # of such a sentence
 
     def once(self, sentence: str) -> None:
         """Notes a sentence, the first time that it is said."""
         self._once[sentence] = None
 
-    def count(self, sentence: str, number: int) -> None:
-        """Adds to the number that stands for "{}" in a sentence."""
+    def count(self, sentence: str, number: int, one: str = "") -> None:
+        """Adds to the number that stands for "{}" in a sentence; `one` is the sentence where it is 1, if it reads otherwise."""
         if number:
             self._counted[sentence] += number
+            self._singular[sentence] = one or sentence
 
     def drop(self, reason: str, transitions: int, episodes: int = 0) -> None:
         if transitions:
@@ -76,11 +78,18 @@ class ImportReport:
         return [
             f"{kept}{last}, {sum(self.dropped.values()):,} transitions were dropped.",
             f"Ends as the source tells them: {ends or 'none'}.",
-            *(f"{number:,} transitions were dropped: {reason}." for reason, number in sorted(self.dropped.items())),
-            *(f"{number:,} episodes were dropped whole: {reason}." for reason, number in sorted(self.dropped_episodes.items())),
+            *(f"{_were(number, 'transition')} dropped: {reason}." for reason, number in sorted(self.dropped.items())),
+            *(f"{_were(number, 'episode')} dropped whole: {reason}." for reason, number in sorted(self.dropped_episodes.items())),
             *sorted(self._once),
-            *(sentence.replace("{}", f"{number:,}") for sentence, number in sorted(self._counted.items())),
+            *(self._told(sentence, number) for sentence, number in sorted(self._counted.items())),
         ]
+
+    def _told(self, sentence: str, number: int) -> str:
+        return (self._singular[sentence] if number == 1 else sentence).replace("{}", f"{number:,}")
+
+
+def _were(number: int, one: str) -> str:
+    return f"1 {one} was" if number == 1 else f"{number:,} {one}s were"
 
 
 _ENDS = {"terminal": "terminal", "truncated": "truncated", "unflagged": "without a flag"}

@@ -148,6 +148,9 @@ def test_what_is_set_aside_and_what_could_not_be_checked_is_shown(tmp_path):
     write_card(tmp_path, "vector", "1.0.0", Expected.of(VECTOR), About(), aside, Shown())
     text = Outline((tmp_path / "card.html").read_text()).text
     assert "1 episode set aside, and in no split." in text
+    assert "1 episode is set aside, and in no split." in text.split("Findings")[0]
+    assert "; 1 set aside" in text.split("Findings")[0]
+    assert "1 episode is set aside, and in no split." in (tmp_path / "card.md").read_text().splitlines()[2]
     assert "run-002 finite 3 found NaN; expected a number" in text
     assert "not applicable: the data have no flags" in text
     assert "They carry no manifest" in text

@@ -167,7 +167,7 @@ def test_without_a_next_observation_the_last_transition_is_dropped_and_counted(i
     assert sum(found.report.dropped.values()) == 3
     assert sum(found.report.dropped_episodes.values()) == 1
     assert "3 transitions were dropped: no observation follows" in found.notes
-    assert "1 episodes lost their terminal transition" in found.notes
+    assert "1 episode lost its terminal transition" in found.notes
 
 
 def test_a_terminal_transition_is_kept_where_its_observation_is_declared_to_repeat(imported) -> None:
@@ -175,7 +175,7 @@ def test_a_terminal_transition_is_kept_where_its_observation_is_declared_to_repe
     found = imported(arrays, ends={"kind": "flags"}, **FLAGS, lost_observation="repeat")
     assert found.transitions[0] == [*expected()[1][:2], (102.0, pytest.approx(0.102), 102.5, 0.0, 102.0)]
     assert found.episodes[0].is_terminal
-    assert "1 terminal transitions have no observation after them" in found.notes
+    assert "1 terminal transition has no observation after it" in found.notes
     assert sum(found.report.dropped.values()) == 2
 
 
@@ -191,7 +191,7 @@ def rows(count: int) -> dict[str, np.ndarray]:
 def test_terminals_and_a_tail_without_a_flag(imported) -> None:
     found = imported({**rows(6), "end": [0, 1, 1, 0, 1, 0]}, ends={"kind": "flags"}, terminal="end", next_observation="n")
     assert [(e.length, e.is_terminal) for e in found.episodes] == [(2, True), (1, True), (2, True), (1, False)]
-    assert "1 parts end in rows after the last end" in found.notes
+    assert "1 part ends in rows after the last end" in found.notes
     dropped = imported({**rows(6), "end": [0, 1, 1, 0, 1, 0]}, ends={"kind": "flags"}, terminal="end", next_observation="n", tail="drop")
     assert [(e.length, e.is_terminal) for e in dropped.episodes] == [(2, True), (1, True), (2, True)]
     assert dict(dropped.report.dropped) == {"they follow the last end of the file (tail: drop)": 1}
@@ -208,7 +208,7 @@ def test_terminal_goes_before_a_time_limit_on_the_same_row(imported) -> None:
     arrays = {**rows(3), "end": [0, 0, 1], "limit": [0, 0, 1]}
     found = imported(arrays, ends={"kind": "flags"}, terminal="end", truncated="limit", next_observation="n")
     assert found.episodes[0].is_terminal
-    assert "1 episodes end with terminal and truncated both set" in found.notes
+    assert "1 episode ends with terminal and truncated both set" in found.notes
 
 
 def test_a_terminal_on_the_step_limit_is_repaired_only_where_declared(imported) -> None:

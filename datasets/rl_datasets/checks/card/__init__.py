@@ -9,7 +9,7 @@ from rl_datasets.checks.card import figures, sections
 from rl_datasets.checks.card.blocks import Picture, Section, markdown_of
 from rl_datasets.checks.card.coverage import coverage
 from rl_datasets.checks.card.episodes import sample_html
-from rl_datasets.checks.card.page import VERDICTS, page
+from rl_datasets.checks.card.page import page, verdict_words
 from rl_datasets.checks.card.samples import Sample
 from rl_datasets.checks.card.steps import Steps
 from rl_datasets.checks.expected import Expected
@@ -34,7 +34,7 @@ def write_card(
     """Writes card.html and card.md into `folder`. Equal arguments give equal bytes. `beside` names the files that the page links to."""
     parts = _sections(expected.spec, expected.manifest, about, report, shown)
     write_text(folder / PAGE, page(name, version, expected.spec.env_id, report, parts, (*beside, MARKDOWN)))
-    title, words = VERDICTS[report.verdict]
+    title, words = verdict_words(report)
     write_text(folder / MARKDOWN, f"# Data card: {name} {version}\n\n**{title}.** {words}\n\n{markdown_of(parts)}")
 
 

@@ -34,8 +34,16 @@ def page(name: str, version: str, env_id: str, report: Report, sections: Sequenc
     return document(f"{name} {version}: data card", header, "\n".join(map(html_of, sections)), footer, STYLE.read_text(encoding="utf-8"))
 
 
-def _verdict(report: Report) -> str:
+def verdict_words(report: Report) -> tuple[str, str]:
+    """Returns the verdict, and what it means with the number of episodes that are set aside."""
     title, words = VERDICTS[report.verdict]
+    if aside := _set_aside(report):
+        words += f" {count(aside, 'episode')} {'is' if aside == 1 else 'are'} set aside, and in no split."
+    return title, words
+
+
+def _verdict(report: Report) -> str:
+    title, words = verdict_words(report)
     links = "".join(
         f'<li><a class="badge {severity}" href="#finding-{escape(name)}">{escape(name.replace("_", " "))}</a> '
         f"{count(result.faults, 'fault')}</li>"
@@ -53,8 +61,9 @@ def _verdict(report: Report) -> str:
 def _tiles(report: Report) -> str:
     summary = report.summary
     returns, lengths = summary["episode_return"], summary["length"]
+    ends, aside = _ends(summary["terminals"], summary["episodes"]), _set_aside(report)
     tiles = [
-        ("Episodes", f"{summary['episodes']:,}", _ends(summary["terminals"], summary["episodes"])),
+        ("Episodes", f"{summary['episodes']:,}", f"{ends}; {aside:,} set aside" if aside else ends),
         ("Transitions", f"{summary['transitions']:,}", ""),
     ]
     if "mean" in returns:
@@ -62,13 +71,17 @@ def _tiles(report: Report) -> str:
         tiles.append(("Return", mean, f"\u00b1 {std}, {least} to {greatest}"))
     if "median" in lengths:
         alike = lengths["minimum"] == lengths["maximum"]
-        aside = "every episode" if alike else f"median; {lengths['minimum']:,.0f} to {lengths['maximum']:,.0f}"
-        tiles.append(("Length", f"{lengths['median']:,.0f}", aside))
+        spread = "every episode" if alike else f"median; {lengths['minimum']:,.0f} to {lengths['maximum']:,.0f}"
+        tiles.append(("Length", f"{lengths['median']:,.0f}", spread))
     tiles.append(("Policies", f"{len(summary['policies']):,}", _largest(summary["policies"])))
     cells = "".join(
-        f"<div><dt>{label}</dt><dd>{value}{f'<small>{escape(aside)}</small>' if aside else ''}</dd></div>" for label, value, aside in tiles
+        f"<div><dt>{label}</dt><dd>{value}{f'<small>{escape(small)}</small>' if small else ''}</dd></div>" for label, value, small in tiles
     )
     return f'<dl class="tiles">{cells}</dl>'
+
+
+def _set_aside(report: Report) -> int:
+    return len({entry.episode_id for entry in report.quarantine})
 
 
 def _short(value: float) -> str:
@@ -77,7 +90,8 @@ def _short(value: float) -> str:
 
 
 def _ends(terminals: int, episodes: int) -> str:
-    share = "none ends" if terminals == 0 else "each ends" if terminals == episodes else f"{terminals:,} end"
+    some = "1 ends" if terminals == 1 else f"{terminals:,} end"
+    share = "none ends" if terminals == 0 else "each ends" if terminals == episodes else some
     return f"{share} in a terminal state"
 
 
