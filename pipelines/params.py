@@ -150,6 +150,7 @@ class Params(_Section):
             self.checks_of(key)
         for key in self.split.datasets:
             _require(key, self.datasets, f"split.datasets.{key}", "data sets")
+            validated(SplitParams, self.split.values_of(key), f"split.datasets.{key}")
         return self
 
     def dataset(self, key: str) -> DatasetParams:

@@ -13,7 +13,6 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.validation import validated
 
 ALMOST_SURE = 0.999  # the probability with which the advised number of episodes leaves no split empty
 LEAST = 0.5  # episodes that a fraction must be of
@@ -109,25 +108,23 @@ class SplitParams(BaseModel):
 
 
 class SplitSection(SplitParams):
-    """The section `split` of params.yaml: how data sets are divided, and under `datasets` what is otherwise for one of them."""
+    """The section `split` of params.yaml: how data sets are divided, and under `datasets` what is otherwise for one of them.
+
+    `datasets` is not validated here, but by `of`.
+    """
 
     datasets: Mapping[str, Mapping[str, Any]] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _overrides(self) -> "SplitSection":
-        for name in self.datasets:
-            validated(SplitParams, self._values_of(name), f"split.datasets.{name}")
-        return self
-
     def of(self, dataset: str) -> SplitParams:
         """Returns the parameters of one data set: its own, and for the rest those of all."""
-        return SplitParams.model_validate(self._values_of(dataset), strict=True)
+        return SplitParams.model_validate(self.values_of(dataset), strict=True)
 
     def key_of(self, dataset: str, field: str) -> str:
         """Returns the path of the key in params.yaml that sets a field for a data set."""
         return f"split.datasets.{dataset}.{field}" if field in self.datasets.get(dataset, {}) else f"split.{field}"
 
-    def _values_of(self, dataset: str) -> dict[str, Any]:
+    def values_of(self, dataset: str) -> dict[str, Any]:
+        """Returns what `of` validates, as it would be written for this data set alone."""
         common = self.model_dump(mode="json", exclude={"datasets"}, exclude_unset=True)
         return {**common, **self.datasets.get(dataset, {})}
 

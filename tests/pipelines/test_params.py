@@ -110,6 +110,19 @@ def test_names_each_fault(tmp_path, old, new, message):
         load(tmp_path, VALID.replace(old, new, 1))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ("unit: transition", r"split\.datasets\.toy\.unit: found 'transition'; only 'episode' is possible"),
+        ("seed: '3'", r"split\.datasets\.toy\.seed: found '3'; input should be a valid integer"),
+        ("order: {time: at, validation_from: 5, test_from: 4}", r"split\.datasets\.toy\.order: found .*; test begins before validation"),
+    ],
+)
+def test_what_is_otherwise_for_a_data_set_is_named_by_its_key(tmp_path, wrong, words):
+    with pytest.raises(HindcastError, match=words):
+        load(tmp_path, VALID.replace("test: 0.1}, seed: 0}", f"test: 0.1}}, seed: 0, datasets: {{toy: {{{wrong}}}}}}}"))
+
+
 def test_false_is_off(tmp_path):
     params = load(tmp_path, VALID.replace("default: {}", "default: {outliers: false}"))
     assert params.checks_of("toy").of("outliers").severity == "off"
