@@ -13,7 +13,7 @@ import numpy as np
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.ends import EpisodeRows, breaks, find_episodes
 from rl_datasets.importing.mapping import MappingOptions
-from rl_datasets.importing.parts import Part
+from rl_datasets.importing.parts import TIME, Part
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import Resolved, resolve
 from rl_datasets.importing.values import ArrayMaker
@@ -276,6 +276,8 @@ class _Converter:
                 f"{self.part.name}: metadata.{key} names '{column}' with {described.rows} rows of shape {list(described.shape)}; one value "
                 f"an episode ({episodes}) or a row ({self.rows.stop[-1]}) is expected."
             )
+        if described.dtype == TIME:
+            self.report.once(f"metadata.{key}: the times in '{column}' are kept as text in ISO 8601, those of a zone in UTC.")
         if described.rows == episodes:
             values = self.part.read(column, int(kept[0]), int(kept[-1]) + 1).reshape(-1)[kept - kept[0]]
         else:

@@ -156,6 +156,19 @@ def _whole_numbers(part: Part, column: str) -> np.ndarray:
     return whole
 
 
+def _times(part: Part, column: str) -> np.ndarray:
+    """Returns a column of times in ISO 8601 as microseconds, int64, of UTC where none is named. Raises HindcastError where one is none."""
+    values = read_all(part, column).reshape(-1)
+    times = pd.to_datetime(pd.Series(values, dtype=object), format="ISO8601", utc=True, errors="coerce")
+    if times.isna().any():
+        place = int(times.isna().to_numpy().argmax())
+        raise HindcastError(
+            f"{part.name}, row {part.row_number(place)} of '{column}': found {values[place]!r}; expected a whole number, or a time as "
+            "2026-01-31T12:00:00."
+        )
+    return np.asarray(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]").astype(np.int64))
+
+
 def _by_breaks(options: MappingOptions, columns: Resolved, part: Part, rows: int) -> np.ndarray:
     if not columns.next_leaves:
         raise HindcastError(f"{part.name}: ends of kind breaks need next_observation, which has no column here.")
@@ -175,7 +188,10 @@ def _by_ids(ends: IdEnds, options: MappingOptions, columns: Resolved, part: Part
     try:
         starts, ids = _runs(ordered, ends.column, rows)
         _require_unique(ordered, starts, ids)
-        return _flagged(options, columns, ordered, np.append(starts, rows), ids, 0), ordered
+        found = _flagged(options, columns, ordered, np.append(starts, rows), ids, 0)
+        if ends.sequence and part.columns[ends.sequence].is_text:
+            found.notes.append((f"'{ends.sequence}' orders the rows of each episode by its times, of UTC where they name no zone.", 1, ""))
+        return found, ordered
     except HindcastError:
         if ordered is not part:
             ordered.close()
@@ -184,18 +200,22 @@ def _by_ids(ends: IdEnds, options: MappingOptions, columns: Resolved, part: Part
 
 def _in_order(part: Part, column: str, sequence: str, gaps: bool, rows: int) -> Part:
     """Returns the part with the rows of each id together, ids in the order of their first rows."""
-    values, numbers = _id_values(part, column, 0, rows), _whole_numbers(part, sequence)
+    is_time = part.columns[sequence].is_text
+    values, numbers = _id_values(part, column, 0, rows), (_times if is_time else _whole_numbers)(part, sequence)
     code, _ = pd.factorize(values)
     order = np.lexsort((numbers, code))
     code, numbers = code[order], numbers[order]
     step = np.diff(numbers)
-    wrong = (code[1:] == code[:-1]) & ((step < 1) if gaps else (step != 1))
+    wrong = (code[1:] == code[:-1]) & ((step < 1) if gaps or is_time else (step != 1))
     if wrong.any():
         place = int(wrong.argmax())
+        value = part.read(sequence, int(order[place]), int(order[place]) + 1)[0]
         what = "twice" if step[place] == 0 else f"and then {numbers[place + 1]}"
         where, episode = f"{part.name}, row {part.row_number(int(order[place + 1]))}", values[order[place]]
         raise HindcastError(
-            f"{where}: episode '{episode}' has '{sequence}' {numbers[place]} {what}; expected each number once, and no gap. "
+            f"{where}: episode '{episode}' has '{sequence}' {value} twice; expected each time once. Mend it."
+            if is_time
+            else f"{where}: episode '{episode}' has '{sequence}' {numbers[place]} {what}; expected each number once, and no gap. "
             "Mend the rows, or set 'gaps: allow' where it is a time and not a count."
         )
     return OrderedPart(part, order) if (order[1:] < order[:-1]).any() else part

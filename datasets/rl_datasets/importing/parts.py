@@ -15,11 +15,12 @@ import numpy as np
 from rl_datasets.errors import HindcastError
 
 TEXT = "text"  # the dtype of strings, which are read as an object array of str, None where missing
+TIME = "time"  # the dtype of dates and times, which are read as texts in ISO 8601
 BLOCK_ROWS = 2**16
 
 
 class Column(NamedTuple):
-    """dtype is NumPy's name, TEXT, or the word for what cannot be read as an array. shape is that of a row."""
+    """dtype is NumPy's name, TEXT, TIME, or the word for what cannot be read as an array. shape is that of a row."""
 
     name: str
     dtype: str
@@ -28,7 +29,7 @@ class Column(NamedTuple):
 
     @property
     def is_text(self) -> bool:
-        return self.dtype == TEXT
+        return self.dtype in (TEXT, TIME)
 
     @property
     def is_readable(self) -> bool:

@@ -14,7 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.importing.parts import TEXT, BasePart, Column, Scratch
+from rl_datasets.importing.parts import TEXT, TIME, BasePart, Column, Scratch
 from rl_datasets.importing.source import require_kind
 from rl_datasets.importing.tabletext import parse_text
 
@@ -91,6 +91,8 @@ def to_numpy(values: Any, column: Column, where: str, row: int) -> np.ndarray:
     """Returns [n, ...] of the column's row shape; missing numbers are NaN, and missing texts None."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
+    if column.dtype == TIME:
+        values = _in_iso_8601(values)
     if column.is_text:
         return np.asarray(values.to_numpy(zero_copy_only=False), object)
     if not column.shape:
@@ -150,6 +152,8 @@ def _described(values: Any) -> tuple[str, tuple[int, ...]]:
         kind = kind.value_type
     if _is_text(kind):
         return TEXT, ()
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return TIME, ()
     shape: tuple[int, ...] = ()
     while _is_list(kind):
         lengths = _lengths(values).drop_null()
@@ -166,6 +170,17 @@ def _is_list(kind: Any) -> bool:
 
 def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _in_iso_8601(values: Any) -> Any:
+    """Returns dates and times as texts such as 2026-01-31T12:00:00.5; those of a zone in UTC, with a Z."""
+    if pa.types.is_date(values.type):
+        return values.cast(pa.date32()).cast(pa.string())
+    is_zoned = values.type.tz is not None
+    texts = values.cast(pa.timestamp(values.type.unit)).cast(pa.string())
+    texts = pc.replace_substring(texts, " ", "T")
+    texts = pc.replace_substring_regex(texts, r"\.?0*$", "") if values.type.unit != "s" else texts
+    return pc.binary_join_element_wise(texts, "Z", "") if is_zoned else texts
 
 
 def _is_number(kind: Any) -> bool:

@@ -16,7 +16,7 @@ from rl_datasets.importing.mapping import MappingOptions
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import resolve
 from rl_datasets.importing.spec import describe
-from rl_datasets.inspection.columns import Oddity, oddities_of_columns
+from rl_datasets.inspection.columns import Oddity, listed, oddities_of_columns
 from rl_datasets.inspection.described import builder_of, describe_folder
 from rl_datasets.inspection.draft import Draft, draft_mapping
 from rl_datasets.inspection.entry import UNKNOWN, dataset_name, entry_text
@@ -149,7 +149,7 @@ def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: So
         with _divided(head, draft) as divided:
             oddities += oddities_of_rows(head, roles, divided, draft)
             oddities += _say_environment(draft, roles, divided, opened.path.name, env_id)
-            _say_metadata(draft, head, facts, roles, divided)
+            oddities += _say_metadata(draft, head, facts, roles, divided)
         _finish(draft, head, roles, opened, draft.options["env_id"])
         report, assumed = _try(head, draft)
     except (HindcastError, ValidationError) as error:
@@ -215,9 +215,12 @@ def _say_environment(draft: Draft, roles: Roles, divided: Divided, file: str, en
     return [Oddity("environment_differs", f"{told[0].upper()}{told[1:]}.", answer)] if told else []
 
 
-def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles, divided: Divided) -> None:
-    """Keeps the columns that have one value an episode, whether they hold it once or on each of its rows."""
-    metadata = {}
+def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles, divided: Divided) -> list[Oddity]:
+    """Keeps the columns that have one value an episode, whether they hold it once or on each of its rows.
+
+    Returns which of those that were asked for cannot be kept.
+    """
+    metadata, asked = {}, set(roles.of("metadata"))
     count, inner = len(divided.length), divided.inner()
     for name in draft.options["ignore"]:
         fact = facts.get(name)
@@ -226,7 +229,7 @@ def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: R
         if fact.column.rows == head.rows:
             values = divided.part.read(name, 0, head.rows).reshape(-1)
             same = (values[inner] == values[inner + 1]) | ((values[inner] != values[inner]) & (values[inner + 1] != values[inner + 1]))
-            keeps = bool(same.all()) and len(inner) > 0 and not fact.is_constant
+            keeps = bool(same.all()) and len(inner) > 0 and (name in asked or not fact.is_constant)
         else:
             keeps = fact.column.rows == count and count > 1
         if keeps and not (fact.missing and fact.column.is_text):
@@ -239,6 +242,12 @@ def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: R
     if metadata:
         draft.say("metadata", metadata, "one value an episode")
     draft.say("ignore", [name for name in draft.options["ignore"] if name not in metadata.values()])
+    if not (left := sorted(asked - set(metadata.values()))):
+        return []
+    found = (
+        f"{listed(left)}: asked for as metadata, but not one value an episode (it changes in one, is missing in one, or cannot be read)."
+    )
+    return [Oddity("no_metadata", found, "Ignored.")]
 
 
 def _ignored(head: Head, roles: Roles, draft: Draft) -> list[str]:
