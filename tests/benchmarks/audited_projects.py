@@ -124,8 +124,9 @@ def make_record(stage: str, locked: dict[str, Any], number: int) -> None:
     md5 = hashlib.md5(manifest, usedforsecurity=False).hexdigest()
     time = f"2026-01-{number + 1:02d}T00:00:00.000+00:00"
     code = {entry["path"]: entry["md5"] for entry in locked["deps"] if entry["path"].startswith("code/")}
+    kind, _, key = stage.partition("@")
     facets = {
-        RUN: {"started": time, "command": [], "launcher": "dvc repro", "experiment": "", "baseline": "", "seconds": 1.0},
+        RUN: {"started": time, "command": [f"{kind}.py", key], "launcher": "dvc repro", "experiment": "", "baseline": "", "seconds": 1.0},
         CODE: {"commit": "", "difference": "", "changed": [], "files": code, "untracked": []},
         PARAMETERS: {"values": locked["params"]["params.yaml"], "seeds": {}},
         PACKAGES: {"packages": INSTALLED},
