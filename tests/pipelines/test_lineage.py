@@ -1,9 +1,5 @@
 """Lineage and audit on a small DVC project of three stages: every planted fault is found, and where it is."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from typer.testing import CliRunner
 
@@ -12,55 +8,13 @@ from pipelines.lineage.graph import Graph
 from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import WorkingTree
 from rl_datasets.errors import HindcastError
-
-DVC_YAML = """
-stages:
-  collect:
-    foreach: ${datasets}
-    do:
-      cmd: python make.py ${item} artifacts/raw/${key}
-      deps:
-        - make.py
-        - code
-      params:
-        - datasets.${key}
-      outs:
-        - artifacts/raw/${key}
-  train:
-    cmd: cp -r artifacts/raw/one artifacts/model
-    deps:
-      - artifacts/raw/one
-    outs:
-      - artifacts/model
-"""
-MAKE = """
-import pathlib, sys
-folder = pathlib.Path(sys.argv[2], "1.0.0")
-folder.mkdir(parents=True)
-for name in ("b", "a", "z/c"):
-    path = folder / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(name + sys.argv[1])
-"""
-
-
-def run(*command: str) -> None:
-    subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True)
+from tests.pipelines.three_stages import make_three_stages
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    subprocess.run(["git", "init", "-q"], check=True)
-    Path("dvc.yaml").write_text(DVC_YAML)
-    Path("params.yaml").write_text("datasets: {one: 1, two: 2}\n")
-    Path("make.py").write_text(MAKE)
-    for name in ("b.py", "a.py", "__pycache__/a.pyc"):
-        Path("code", name).parent.mkdir(parents=True, exist_ok=True)
-        Path("code", name).write_text(name)
-    run("dvc", "init", "-q")
-    Path(".dvcignore").write_text("__pycache__\n")
-    run("dvc", "repro", "-q")
+    make_three_stages()
     return tmp_path
 
 
