@@ -21,8 +21,9 @@ def commands() -> list[str]:
     return re.findall(r"^\$ (.*)$", PAGE.read_text().split("```console")[2], re.MULTILINE)
 
 
-@pytest.mark.slow
-def test_the_page_resolves_a_conflict(history: History, tmp_path, monkeypatch):
+@pytest.fixture
+def branched(history: History, tmp_path, monkeypatch) -> tuple[Path, bytes]:
+    """The project on main, beside a branch `theirs` that ran another experiment; and the metrics that it made there."""
     root = copy(history, tmp_path / "copy").root
     monkeypatch.chdir(root)
     git("checkout", "-qb", "theirs", root=root)
@@ -30,6 +31,12 @@ def test_the_page_resolves_a_conflict(history: History, tmp_path, monkeypatch):
     reproduce(root, "Another experiment")
     theirs = (root / "artifacts/evals/other_iql/metrics.json").read_bytes()
     git("checkout", "-q", "main", root=root)
+    return root, theirs
+
+
+@pytest.mark.slow
+def test_the_page_resolves_a_conflict(branched):
+    root, theirs = branched
     edit(root / "trainer/iql.py", "# IQL", "# Implicit Q-learning")
     edit(root / "params.yaml", "expectile: 2", "expectile: 4")
     reproduce(root, "Tune again")
@@ -62,14 +69,8 @@ def test_the_page_resolves_a_conflict(history: History, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_run_of_the_other_side_that_fits_is_taken_from_the_cache(history: History, tmp_path, monkeypatch):
-    root = copy(history, tmp_path / "copy").root
-    monkeypatch.chdir(root)
-    git("checkout", "-qb", "theirs", root=root)
-    edit(root / "params.yaml", "experiments:\n", "experiments:\n  other_iql: {dataset: walks, algorithm: iql, preset: small}\n")
-    reproduce(root, "Another experiment")
-    theirs = (root / "artifacts/evals/other_iql/metrics.json").read_bytes()
-    git("checkout", "-q", "main", root=root)
+def test_a_run_of_the_other_side_that_fits_is_taken_from_the_cache(branched):
+    root, theirs = branched
     git("merge", "-q", "--no-commit", "--no-ff", "theirs", root=root)
     git("checkout", "main", "--", "dvc.lock", root=root)
     (root / "artifacts/evals/other_iql/metrics.json").unlink()
