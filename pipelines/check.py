@@ -18,6 +18,7 @@ from rl_datasets.checks.output import failure, write_report
 from rl_datasets.environments import make_env
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import DESCRIPTION, RldsReader
+from rl_datasets.words import count
 
 
 def run(key: str, params: Params) -> Path:
@@ -39,9 +40,9 @@ def run(key: str, params: Params) -> Path:
 
 def outcome(report: Report) -> str:
     """Says in one line what came of the checks."""
-    warned = f", {report.faults('warn'):,} warnings" if report.faults("warn") else ""
+    warned = f", {count(report.faults('warn'), 'warning')}" if report.faults("warn") else ""
     aside = len({entry.episode_id for entry in report.quarantine})
-    return f"{report.summary['episodes']:,} episodes checked{warned}" + (f", {aside:,} of them set aside" if aside else "")
+    return f"{count(report.summary['episodes'], 'episode')} checked{warned}" + (f", {aside:,} of them set aside" if aside else "")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from rl_datasets.links import read_links
 from rl_datasets.manifest import FILE_NAME, Manifest, package_versions, write_manifest
 from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import Episode
+from rl_datasets.words import count
 
 REDRAW_SECONDS = 0.2
 NOTES_SHOWN = 10
@@ -45,8 +46,8 @@ def run(key: str, params: Params) -> Path:
             notes=(
                 *builder.notes,
                 *(
-                    f"{count} of its episodes {'was left out by its id' if count == 1 else 'were left out by their ids'}."
-                    for count in excluded.values()
+                    f"{count(number, 'of its episodes was left out by its id', 'of its episodes were left out by their ids')}."
+                    for number in excluded.values()
                 ),
             ),
             packages=packages,

@@ -21,6 +21,7 @@ from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams, SplitSection
 from rl_datasets.validation import validated
+from rl_datasets.words import count
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
 COMBINE_BUILDER = "combine"
@@ -274,7 +275,7 @@ def main() -> int:
     except HindcastError as error:
         print(error, file=sys.stderr)
         return 1
-    print(f"{paths.PARAMS}: {len(params.datasets)} data sets, {len(params.experiments)} experiments, all values valid.")
+    print(f"{paths.PARAMS}: {count(len(params.datasets), 'data set')}, {count(len(params.experiments), 'experiment')}, all values valid.")
     return 0
 
 

@@ -14,6 +14,7 @@ from rl_datasets.about import About
 from rl_datasets.manifest import SHARD
 from rl_datasets.rlds.reader import DESCRIPTION, RldsReader
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
+from rl_datasets.words import count
 
 FILE_NAME, SHARDS = "croissant.json", "shards"
 TFRECORD = "https://www.tensorflow.org/tutorials/load_data/tfrecord"  # it has no registered media type
@@ -71,7 +72,9 @@ def croissant(reader: RldsReader, name: str, about: About, counts: Mapping[str, 
         "citeAs": about.citation,
         "creator": [{"@type": "Organization", "name": creator} for creator in about.creators],
     }
-    described = f"{counts['episodes']:,} episodes of {spec.env_id}, {counts['transitions']:,} transitions, in the RLDS format."
+    described = (
+        f"{count(counts['episodes'], 'episode')} of {spec.env_id}, {count(counts['transitions'], 'transition')}, in the RLDS format."
+    )
     return {
         "@context": CONTEXT,
         "@type": "Dataset",
@@ -157,7 +160,7 @@ def _episodes(reader: RldsReader, spec: EnvSpec) -> dict[str, Any]:
 
 def _array_field(name: str, leaf: ArraySpec) -> dict[str, Any]:
     shape = " x ".join(map(str, leaf.shape)) or "one value"
-    values = f", one of {leaf.num_values} values" if leaf.num_values is not None else ""
+    values = f", one of {count(leaf.num_values, 'value')}" if leaf.num_values is not None else ""
     kind = "sc:ImageObject" if leaf.is_image else _type_of(np.dtype(leaf.dtype))
     return _field(f"episodes/steps/{name}", name, f"steps/{name}", f"{leaf.dtype}, {shape}{values}.", kind, repeated=bool(leaf.shape))
 

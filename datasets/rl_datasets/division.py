@@ -24,6 +24,7 @@ from rl_datasets.similarity import Sketcher, near_pairs
 from rl_datasets.splits import Fractions, SplitParams, Stamp, timestamp
 from rl_datasets.stats import FILE_NAME as STATISTICS
 from rl_datasets.stats import RunningStatistics
+from rl_datasets.words import count
 
 TRAIN = "train"
 DRIFT = "drift.json"  # of each other split from train
@@ -181,15 +182,16 @@ def _notes(
     entries = contents.entries
     kept = [entry.content for entry in entries if entry.split != QUARANTINE]
     if copies := len(kept) - len(set(kept)):
-        yield _episodes(copies, "repeats another's content and shares its split", "repeat another's content and share its split") + "."
+        what = "another's content and"
+        yield f"{count(copies, f'episode repeats {what} shares', f'episodes repeat {what} share')} its split."
     if near := sorted({place for place in near if placed[place].split != QUARANTINE}):
         first = entries[near[0]].episode_id
         alike = "nearly the same as an earlier one and"
-        yield f"{_episodes(len(near), f'is {alike} shares', f'are {alike} share')} its split; the first is '{first}'."
+        yield f"{count(len(near), f'episode is {alike} shares', f'episodes are {alike} share')} its split; the first is '{first}'."
     if gate := sum(bool(candidate.reason) for candidate in candidates):
-        yield f"{_episodes(gate, 'is', 'are')} in quarantine by the quality gate, and in no split; {EPISODES} says why."
+        yield f"{count(gate, 'episode is', 'episodes are')} in quarantine by the quality gate, and in no split; {EPISODES} says why."
     if aside := sum(to.split == QUARANTINE for to in placed) - gate:
-        told = _episodes(aside, "fits no split without a leak, and is", "fit no split without a leak, and are")
+        told = count(aside, "episode fits no split without a leak, and is", "episodes fit no split without a leak, and are")
         yield f"{told} set aside; {EPISODES} says why."
     if params.order is not None:
         yield f"Split by '{params.order.time}': {', '.join(_begins(candidates, placed, params.fractions))}."
@@ -197,12 +199,8 @@ def _notes(
     if absent := sorted({candidate.kinds["policy"] for candidate in candidates if "policy" in candidate.kinds} - in_train):
         yield f"Train has no episode of {len(absent)} of the policies, first '{absent[0]}'. With 'stratify: policy' it has some of each."
     if leaking := len(list(leaks(contents))):
-        pairs, verb = ("1 pair", "is") if leaking == 1 else (f"{leaking} pairs", "are")
-        yield f"{pairs} of episodes in different splits {verb} nearly the same."
-
-
-def _episodes(number: int, one: str, many: str) -> str:
-    return f"1 episode {one}" if number == 1 else f"{number} episodes {many}"
+        rest = "of episodes in different splits"
+        yield f"{count(leaking, f'pair {rest} is', f'pairs {rest} are')} nearly the same."
 
 
 def _begins(candidates: Sequence[Candidate], placed: Sequence[Placed], fractions: Fractions) -> Iterator[str]:

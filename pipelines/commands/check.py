@@ -26,6 +26,7 @@ from rl_datasets.leakage import leaks
 from rl_datasets.manifest import FILE_NAME as MANIFEST
 from rl_datasets.manifest import read_manifest, require_files
 from rl_datasets.rlds import DESCRIPTION, RldsReader
+from rl_datasets.words import count
 
 INFO = DESCRIPTION[0]
 SHOWN = 3  # findings of each check in the terminal
@@ -99,7 +100,7 @@ def _target(out: Path) -> Path:
 def _tell(report: Report, reader: RldsReader, target: Path, console: Console) -> None:
     title, words = VERDICTS[report.verdict]
     console.print(f"[bold {STYLES[report.verdict]}]{title}.[/] {words}", highlight=False)
-    console.print(f"{report.summary['episodes']:,} episodes, {report.summary['transitions']:,} transitions.", highlight=False)
+    console.print(f"{count(report.summary['episodes'], 'episode')}, {count(report.summary['transitions'], 'transition')}.", highlight=False)
     if reader.left_out:
         console.print(f"Not looked at, for it is no array: {', '.join(reader.left_out)}.", markup=False, highlight=False, soft_wrap=True)
     for severity in SEVERITIES:

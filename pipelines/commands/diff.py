@@ -17,6 +17,7 @@ from pipelines.lineage.stages import read_project, require_project
 from pipelines.lineage.tree import GitTree, WorkingTree
 from pipelines.lineage.wording import cause_line, data_lines, listed, metric_line
 from rl_datasets.errors import HindcastError
+from rl_datasets.words import count
 
 HERE = "workspace"  # DVC's word for what is on disk
 _CAUSES = 12
@@ -87,7 +88,7 @@ def _content(found: Difference, dataset: str) -> Iterator[str]:
         yield str(error)
         return
     names = f": {listed(content.changed)}" if content.changed else ""
-    yield f"{dataset}: {len(content.changed):,} episodes of the same id differ inside{names}"
+    yield f"{dataset}: {count(len(content.changed), 'episode of the same id differs', 'episodes of the same id differ')} inside{names}"
     yield from (f"  {line}" for line in content.drift.summary())
 
 

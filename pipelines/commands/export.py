@@ -18,6 +18,7 @@ from rl_datasets.inspection.draft import Draft
 from rl_datasets.inspection.entry import entry_text
 from rl_datasets.rlds import DESCRIPTION, read_episodes, read_spec, read_splits
 from rl_datasets.schema import Episode
+from rl_datasets.words import count
 
 
 def run(dataset: str, style: str, out: Path, console: Console) -> Exported:
@@ -61,7 +62,9 @@ def _whole(out: Path, is_folder: bool) -> Iterator[Path]:
 
 
 def _tell(exported: Exported, dataset: str, out: Path, console: Console) -> None:
-    console.print(f"{exported.episodes:,} episodes, {exported.transitions:,} transitions: {out}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{count(exported.episodes, 'episode')}, {count(exported.transitions, 'transition')}: {out}", highlight=False, soft_wrap=True
+    )
     console.print("What the format cannot hold:")
     for sentence in exported.lost:
         console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)

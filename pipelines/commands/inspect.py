@@ -9,6 +9,7 @@ from rich.table import Table
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.inspection.inspect import Inspection, inspect
+from rl_datasets.words import count
 
 DATA = "data"  # the folder that the entry names for a file from elsewhere
 
@@ -46,7 +47,7 @@ def show(found: Inspection, console: Console) -> None:
     console.print(_columns(found))
     if not found.is_whole or found.files > 1:
         others = f" of the first of {found.files:,} files" if found.files > 1 else ""
-        console.print(f"Only the first {found.rows:,} rows{others} were looked at.", highlight=False)
+        console.print(f"Only the first {count(found.rows, f'row{others} was', f'rows{others} were')} looked at.", highlight=False)
     console.print("\n[bold]What is odd[/]" if found.oddities else "\nNothing odd was found.")
     for oddity in found.oddities:
         console.print(f"[yellow]{oddity.kind}[/]", end=": ")
@@ -62,7 +63,7 @@ def show(found: Inspection, console: Console) -> None:
 
 
 def _columns(found: Inspection) -> Table:
-    table = Table(title=f"{found.path}: {found.total_rows:,} rows", title_justify="left")
+    table = Table(title=f"{found.path}: {count(found.total_rows, 'row')}", title_justify="left")
     for heading in ("column", "type", "shape", "rows", "range", "likely role"):
         table.add_column(heading, justify="right" if heading == "rows" else "left", overflow="fold")
     for line in found.columns:

@@ -20,6 +20,7 @@ from rl_datasets.checks import CheckParams, Expected, run_checks
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_text
 from rl_datasets.inspection.inspect import inspect
+from rl_datasets.words import count
 
 BUILDERS, TESTS = Path("datasets/rl_datasets/builders"), Path("tests/rl_datasets")
 _KEY = r"[a-z][a-z0-9_]*"
@@ -106,7 +107,7 @@ def _camel(name: str) -> str:
 
 
 def _tell(name: str, written: Sequence[Path], tried: Tried, file: Path | None, console: Console) -> None:
-    counts = f"{tried.episodes:,} episodes, {tried.transitions:,} transitions, {tried.terminals:,} of the ends terminal"
+    counts = f"{count(tried.episodes, 'episode')}, {count(tried.transitions, 'transition')}, {tried.terminals:,} of the ends terminal"
     lines = [f"Wrote the entry datasets.{name} in {paths.PARAMS}", *(f"Wrote {path}" for path in written), f"Tried: {counts}."]
     if tried.faults:
         more = f" ... and {len(tried.faults) - _SHOWN:,} more" if len(tried.faults) > _SHOWN else ""

@@ -9,7 +9,8 @@ import pandas as pd
 from pipelines.reporting.definitions import DEFINITIONS
 from pipelines.reporting.results import BEHAVIOUR_SPLIT, CURVE_KEYS, DatasetResult, ExperimentResult
 from rl_datasets.page.charts import Distribution, Line, distribution_chart, line_chart
-from rl_datasets.page.html import count, details, digest, document, figure, heads, navigation, number, paragraphs, section, table
+from rl_datasets.page.html import details, digest, document, figure, heads, navigation, number, paragraphs, section, table
+from rl_datasets.words import count
 
 KINDS = {"train": "one", "validation": "two", "environment": "one"}  # split of a curve -> its class in style.css; no metric has all three
 SECTIONS = (
@@ -97,9 +98,9 @@ def _returns(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Seq
 def _return_figure(dataset: DatasetResult, members: Sequence[ExperimentResult]) -> str:
     behaviour = dataset.behaviour_returns
     mean = float(behaviour.mean())
-    rows = [Distribution(f"behaviour data: mean {number(mean)}, {len(behaviour):,} episodes", behaviour, "behaviour")]
+    rows = [Distribution(f"behaviour data: mean {number(mean)}, {count(len(behaviour), 'episode')}", behaviour, "behaviour")]
     for member in members:
-        label = f"{member.name}: mean {number(member.metrics['return_mean'])}, {member.returns.size:,} episodes"
+        label = f"{member.name}: mean {number(member.metrics['return_mean'])}, {count(member.returns.size, 'episode')}"
         interval = (member.metrics["iqm_low"], member.metrics["iqm_high"])
         rows.append(Distribution(label, member.returns.ravel(), "policy", interval))
     description = f"Histograms of episode returns on {dataset.name}. " + ". ".join(row.label for row in rows) + "."

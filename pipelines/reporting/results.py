@@ -19,6 +19,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json
 from rl_datasets.leakage import SKETCHES, Shared, read_contents, shared
 from rl_datasets.manifest import Input
+from rl_datasets.words import count
 
 BEHAVIOUR_SPLIT = "train"  # what the policies learnt from, and so what they are compared with
 CURVE_KEYS = ("step", "seed", "split")
@@ -114,7 +115,7 @@ def _shared_sentence(a: str, b: str, found: Shared, of: int) -> str:
         else "each is in the same split of both"
     )
     example = found.example.first.episode_id
-    return f"{found.equal + found.near:,} of the {of:,} episodes of '{a}' are in '{b}' too ({both}), such as '{example}'; {across}."
+    return f"{found.equal + found.near:,} of {count(of, 'episode')} of '{a}' are in '{b}' too ({both}), such as '{example}'; {across}."
 
 
 def read_experiments(params: Params) -> list[ExperimentResult]:

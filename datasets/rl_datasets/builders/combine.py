@@ -17,6 +17,7 @@ from rl_datasets.builder import BuilderBase, BuilderOptions, Context
 from rl_datasets.derived import Parent, find_parent, linked_parents
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
+from rl_datasets.words import count
 
 _ALWAYS = ("seed", "policy", "environment")
 
@@ -71,7 +72,9 @@ class Builder(BuilderBase):
                     )
                 metadata = {key: value for key, value in episode.metadata.items() if key in self.columns}
                 yield replace(episode, episode_id=episode_id, metadata=metadata)
-            self.notes.append(f"{number + 1:,} episodes are from '{parent.name}' (digest {parent.manifest.digest[:12]}).")
+            self.notes.append(
+                f"{count(number + 1, 'episode is', 'episodes are')} from '{parent.name}' (digest {parent.manifest.digest[:12]})."
+            )
             self.counts[f"from_{parent.name}"] = number + 1
 
 

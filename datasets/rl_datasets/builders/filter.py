@@ -9,6 +9,7 @@ from pydantic import Field
 from rl_datasets.derived import ParentOptions, PartBuilder
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Episode
+from rl_datasets.words import count
 
 
 class Options(ParentOptions):
@@ -38,10 +39,13 @@ class Builder(PartBuilder):
             else:
                 dropped[reason] = dropped.get(reason, 0) + 1
         if not kept:
-            told = ", ".join(f"{count:,} by {reason}" for reason, count in sorted(dropped.items()))
+            told = ", ".join(f"{number:,} by {reason}" for reason, number in sorted(dropped.items()))
             raise HindcastError(f"No episode of '{self.parent.name}' is left: {told}. Widen the conditions in its options.")
-        left_out = [f"{count:,} episodes of '{self.parent.name}' were left out by {reason}." for reason, count in sorted(dropped.items())]
-        self.notes = [f"{kept:,} of {kept + sum(dropped.values()):,} episodes of '{self.parent.name}' were kept.", *left_out]
+        of = f"of '{self.parent.name}'"
+        rest = f"of the {count(kept + sum(dropped.values()), 'episode')} {of}"
+        self.notes = [f"{count(kept, f'{rest} was', f'{rest} were')} kept."]
+        for reason, number in sorted(dropped.items()):
+            self.notes.append(f"{count(number, f'episode {of} was', f'episodes {of} were')} left out by {reason}.")
         self.counts = {"left_out_episodes": sum(dropped.values())}
 
     def _refused(self, episode: Episode) -> str | None:

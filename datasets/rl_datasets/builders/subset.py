@@ -15,6 +15,7 @@ from rl_datasets.builder import Context
 from rl_datasets.derived import ParentOptions, PartBuilder
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Episode
+from rl_datasets.words import count
 
 
 class Options(ParentOptions):
@@ -44,18 +45,21 @@ class Builder(PartBuilder):
         for episode in self.parent.episodes():
             if episode.episode_id in drawn:
                 yield episode
-        self.notes = [f"{len(drawn):,} of {len(places):,} episodes of '{self.parent.name}' were drawn with seed {seed}."]
+        rest = f"of the {count(len(places), 'episode')} of '{self.parent.name}'"
+        self.notes = [f"{count(len(drawn), f'{rest} was', f'{rest} were')} drawn with seed {seed}."]
 
     def _drawn(self, places: dict[str, float]) -> set[str]:
         asked, fraction = self.options.episodes, self.options.fraction
         if asked is not None and asked > len(places):
-            raise HindcastError(f"{asked:,} episodes are asked for, but '{self.parent.name}' has {len(places):,}. Ask for fewer.")
+            raise HindcastError(
+                f"{count(asked, 'episode is', 'episodes are')} asked for, but '{self.parent.name}' has {len(places):,}. Ask for fewer."
+            )
         if asked is not None:
             return set(sorted(places, key=lambda episode_id: (places[episode_id], episode_id))[:asked])
         assert fraction is not None, "the options have one of the two"
         drawn = {episode_id for episode_id, value in places.items() if value < fraction}
         if not drawn:
-            raise HindcastError(f"A fraction of {fraction:g} of {len(places):,} episodes of '{self.parent.name}' is none. Raise it.")
+            raise HindcastError(f"A fraction of {fraction:g} of {count(len(places), 'episode')} of '{self.parent.name}' is none. Raise it.")
         return drawn
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from rl_datasets.checks.check import Fault
 from rl_datasets.checks.report import Quarantined
+from rl_datasets.words import count
 
 LIMIT = "quarantine"  # the name under which a report lists what is wrong with the quarantine itself
 REMEDY = "Mend the data, or set under 'checks' a severity of 'warn' for what may pass, or a higher quarantine_limit."
@@ -44,7 +45,7 @@ class Quarantine:
             return
         share = len(aside) / len(table)
         if share > limit:
-            found = f"{len(aside)} of {len(table)} episodes set aside ({share:.1%}; most often for {_commonest(self._reasons)})"
+            found = f"{len(aside):,} of {count(len(table), 'episode')} set aside ({share:.1%}; most often for {_commonest(self._reasons)})"
             yield Fault(found, f"at most {limit:.1%}, the quarantine_limit")
         for column in ("policy", "environment"):
             left = set(table.drop(index=table.index[aside])[column])

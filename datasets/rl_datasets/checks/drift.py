@@ -15,6 +15,7 @@ import numpy as np
 
 from rl_datasets.checks.block import Block, blocks
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
+from rl_datasets.words import count
 
 ROWS = 20_000  # steps, and episodes, that are kept of a set; between these and twice as many
 WIDE = 64  # elements of an array; a wider one is told by the mean and the deviation of its elements
@@ -75,12 +76,16 @@ class Drift:
 
     def summary(self) -> list[str]:
         """Returns what changed, in a few lines for a reader."""
-        sizes = f"{self.episodes[0]:,} episodes ({self.transitions[0]:,} transitions) and {self.episodes[1]:,} ({self.transitions[1]:,})"
+        sizes = (
+            f"{count(self.episodes[0], 'episode')} ({count(self.transitions[0], 'transition')}) "
+            f"and {self.episodes[1]:,} ({self.transitions[1]:,})"
+        )
         gone = [f"Only the first has {', '.join(self.only_before)}."] if self.only_before else []
         new = [f"Only the second has {', '.join(self.only_after)}."] if self.only_after else []
         if not self.drifted:
-            return [f"{sizes}: no difference in {len(self.columns)} columns.", *gone, *new]
-        head = f"{sizes}: {len(self.drifted)} of {len(self.columns)} columns differ, the most changed first."
+            return [f"{sizes}: no difference in {count(len(self.columns), 'column')}.", *gone, *new]
+        differ = f"{len(self.drifted)} of {count(len(self.columns), 'column')} differ{'s' * (len(self.drifted) == 1)}"
+        head = f"{sizes}: {differ}, the most changed first."
         return [head, *(f"  {column}" for column in self.drifted), *gone, *new]
 
     def to_json(self) -> dict[str, Any]:
@@ -141,8 +146,8 @@ class Sampler:
     def _count(self, name: str, values: np.ndarray) -> None:
         found, counts = np.unique(values, return_counts=True)
         counter = self._categories.setdefault(name, Counter())
-        for value, count in zip(found.tolist(), counts.tolist(), strict=True):
-            counter[str(value) if str(value) in counter or len(counter) < CATEGORIES else "others"] += count
+        for value, times in zip(found.tolist(), counts.tolist(), strict=True):
+            counter[str(value) if str(value) in counter or len(counter) < CATEGORIES else "others"] += times
 
 
 def sample(episodes: Iterable[Episode], spec: EnvSpec) -> Sample:

@@ -12,6 +12,7 @@ from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Runni
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.sample import LEVELS, Sample
 from rl_datasets.checks.words import subscript
+from rl_datasets.words import count
 
 KEPT = 64  # candidates remembered a column
 UNSPREAD = 250.0  # stands for the spread of a column that does not vary, as a multiple of max(1, |median|)
@@ -242,7 +243,7 @@ def _named(name: str, shape: Sequence[int], columns: np.ndarray, low: np.ndarray
     for column in columns[:5]:
         value = f"is {low[column]:.6g} in every step" if low[column] == high[column] else "hardly varies"
         words.append(f"{name}{subscript(int(column), tuple(shape)) if len(low) > 1 else ''} {value}")
-    return ", ".join(words) + (f" and {len(columns) - 5} columns more" if len(columns) > 5 else "")
+    return ", ".join(words) + (f" and {count(len(columns) - 5, 'column')} more" if len(columns) > 5 else "")
 
 
 def _owner(block: Block, row: int) -> tuple[int, int]:

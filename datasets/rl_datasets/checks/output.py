@@ -17,6 +17,7 @@ from rl_datasets.croissant import croissant
 from rl_datasets.files import replacing, write_json
 from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
 from rl_datasets.rlds.reader import RldsReader
+from rl_datasets.words import count
 
 FILE_NAME, QUARANTINE = "report.json", "quarantine.csv"
 
@@ -60,7 +61,7 @@ def failure(report: Report, folder: Path, name: str, shown: int = 3) -> str:
     faults = report.faults("fail")
     more = f"\n  ... and {faults - len(lines):,} more." if faults > len(lines) else ""
     return (
-        f"Data set '{name}' has {faults:,} fault{'s' if faults != 1 else ''} that must not pass:\n"
+        f"Data set '{name}' has {count(faults, 'fault')} that must not pass:\n"
         + "\n".join(lines)
         + more
         + f"\nThe whole report is {folder / FILE_NAME}, the data card {folder / PAGE}. "

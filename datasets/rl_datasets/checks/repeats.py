@@ -15,6 +15,7 @@ from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Runni
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.leaf import Leaf
 from rl_datasets.checks.words import and_more, subscript
+from rl_datasets.words import count
 
 SHORTEST = 8  # repeats in a row that are looked at; a power of two
 USUAL = 0.3  # share of repeats from which on a column is one that rests
@@ -117,7 +118,7 @@ class _FrozenSensors(Running):
                         found.setdefault((run.number, run.step), []).append((column, run))
             for (number, step), runs in sorted(found.items()):
                 names = [f"{leaf.name}{subscript(column, leaf.spec.shape) if _is_columns(leaf) else ''}" for column, _ in runs]
-                more = f" and {len(names) - 3} columns more" if len(names) > 3 else ""
+                more = f" and {count(len(names) - 3, 'column')} more" if len(names) > 3 else ""
                 words = f"{', '.join(names[:3])}{more} the same for {runs[0][1].repeats + 1} steps"
                 yield Fault(words, "values that change, as they do elsewhere", number, step)
 
@@ -173,9 +174,9 @@ class _Images(Running):
     def _add(self, block: Block, leaf: Leaf, odd: np.ndarray, high: np.ndarray, words: str, wanted: str) -> None:
         frames, faults = self._odd.setdefault((leaf.name, wanted), (0, []))
         self._odd[leaf.name, wanted] = frames + int(odd.sum()), faults
-        for index, row, count in block.first_wrong(odd):
+        for index, row, steps in block.first_wrong(odd):
             if len(faults) < KEPT:
-                faults.append(Fault(f"{leaf.name} with {words.format(high[row])}{and_more(count)}", wanted, *block.place(index, row)))
+                faults.append(Fault(f"{leaf.name} with {words.format(high[row])}{and_more(steps)}", wanted, *block.place(index, row)))
 
 
 def _make_images(expected: Expected, options: Options) -> Running | NotApplicable:

@@ -11,6 +11,7 @@ from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.words import and_more
 from rl_datasets.recorded import FLAGS as FLAG_NAMES
 from rl_datasets.recorded import Damage
+from rl_datasets.words import count
 
 
 class _Files(Running):
@@ -26,7 +27,7 @@ class _Lengths(Running):
     def misfit(self, misfit: Misfit) -> Iterator[Fault]:
         steps = len(misfit.episode.reward)
         if steps < 2:
-            yield Fault(f"{steps} steps", "at least 2 steps, which make one transition", misfit.number)
+            yield Fault(count(steps, "step"), "at least 2 steps, which make one transition", misfit.number)
         elif self._limit is not None and steps - 1 > self._limit:
             yield self._too_long(misfit.number, steps - 1)
 
@@ -40,7 +41,7 @@ class _Lengths(Running):
             yield Fault("no episode in the data set", "at least one")
 
     def _too_long(self, number: int, length: int) -> Fault:
-        return Fault(f"{length} transitions", f"at most {self._limit}, the environment's max_episode_steps", number, self._limit)
+        return Fault(count(length, "transition"), f"at most {self._limit}, the environment's max_episode_steps", number, self._limit)
 
 
 class _Spec(Running):
@@ -59,7 +60,7 @@ class _Flags(Running):
         if misfit.flags is not None:
             self._known = True
             if misfit.flags.shape != (steps, len(FLAG_NAMES)):
-                yield Fault(f"flags of {len(misfit.flags)} steps", f"flags of {steps} steps", misfit.number)
+                yield Fault(f"flags of {count(len(misfit.flags), 'step')}", f"flags of {count(steps, 'step')}", misfit.number)
 
     def block(self, block: Block) -> Iterator[Fault]:
         if block.flags is None:
@@ -72,10 +73,13 @@ class _Flags(Running):
         if (block.flags == right).all():
             return
         for name, found, wanted in zip(FLAG_NAMES, block.flags.T, right.T, strict=True):
-            for index, row, count in block.first_wrong(found != wanted):
+            for index, row, steps_wrong in block.first_wrong(found != wanted):
                 step, steps = int(row - block.starts[index]), int(block.lengths[index]) + 1
                 yield Fault(
-                    f"{name} {found[row]}{and_more(count)}", f"{wanted[row]} on step {step} of {steps}", int(block.number[index]), step
+                    f"{name} {found[row]}{and_more(steps_wrong)}",
+                    f"{wanted[row]} on step {step} of {steps}",
+                    int(block.number[index]),
+                    step,
                 )
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
@@ -87,9 +91,9 @@ def _discount(block: Block, expected: Expected, options: Options) -> Iterator[Fa
     """0 exactly on the transition into a terminal state, 1 on every other, truncation included."""
     wanted = np.ones_like(block.discount)
     wanted[block.lasts - 1] = ~block.is_terminal
-    for index, row, count in block.first_wrong((block.discount != wanted) & ~block.is_last):
+    for index, row, steps_wrong in block.first_wrong((block.discount != wanted) & ~block.is_last):
         end = "its transition leads into a terminal state" if wanted[row] == 0 else "its transition doesn't lead into a terminal state"
-        found = f"discount {block.discount[row]:g}{and_more(count)}"
+        found = f"discount {block.discount[row]:g}{and_more(steps_wrong)}"
         yield Fault(found, f"{wanted[row]:g}, for {end}", *block.place(index, row))
 
 

@@ -10,6 +10,7 @@ from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns, per_table
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.words import and_more
+from rl_datasets.words import count
 
 TIMES = ("time", "timestamp", "timestamps", "timestep", "clock", "t")  # names of a column of times
 ASCENDING = 0.9  # share of the episodes that begin later than the one before, from which on the others stand out
@@ -62,9 +63,9 @@ class _Timestamps(Running):
                     yield Fault(found, "times that go forward, as elsewhere", numbers[place + 1])
 
     def _wrong(self, block: Block, place: int, times: np.ndarray, wrong: np.ndarray, wanted: str) -> Iterator[Fault]:
-        for index, row, count in block.first_wrong(wrong):
+        for index, row, steps in block.first_wrong(wrong):
             number, step = block.place(index, row)
-            found = f"{self.expected.observation[place].name} {times[row + 1]:.12g} after {times[row]:.12g}{and_more(count)}"
+            found = f"{self.expected.observation[place].name} {times[row + 1]:.12g} after {times[row]:.12g}{and_more(steps)}"
             yield Fault(found, wanted, number, step + 1)
 
 
@@ -83,7 +84,7 @@ def _time_limits(table: pd.DataFrame, expected: Expected, options: Options) -> I
         why = "the environment's max_episode_steps" if known is not None else "the length that many episodes have and none exceeds"
         for number in at_limit:
             wanted = f"a truncated end at {limit}, {why}"
-            yield Fault(f"terminal after just {limit} transitions", wanted, int(number), limit)
+            yield Fault(f"terminal after just {count(limit, 'transition')}", wanted, int(number), limit)
 
 
 def _early_cuts(table: pd.DataFrame, expected: Expected, options: Options) -> Iterator[Fault | NotApplicable]:  # noqa: ARG001
@@ -95,7 +96,12 @@ def _early_cuts(table: pd.DataFrame, expected: Expected, options: Options) -> It
     usual = int(counts.index[0])
     for number in cut.index[cut["length"] != usual].tolist():
         length = int(cut["length"].loc[number])
-        yield Fault(f"truncated after {length} transitions", f"{usual} transitions, as in {counts.iloc[0]} others", number, length)
+        yield Fault(
+            f"truncated after {count(length, 'transition')}",
+            f"{count(usual, 'transition')}, as in {count(counts.iloc[0], 'other')}",
+            number,
+            length,
+        )
 
 
 def _is_time(name: str) -> bool:

@@ -122,17 +122,18 @@ def _ends(options: MappingOptions, episodes: EpisodeRows, found: np.ndarray, lim
         is_terminal |= unflagged
     if limit is not None:
         at_limit = is_terminal & (found >= limit)
-        count = int(at_limit.sum())
+        number, place = int(at_limit.sum()), f"on the limit of {limit:,} steps"
         if options.time_limit == "repair":
             is_terminal &= ~at_limit
-            report.repaired += count
-            report.count(f"{{}} terminals on the limit of {limit:,} steps became truncations, as declared.", count)
-        else:
-            report.count(
-                f"{{}} terminals are on the limit of {limit:,} steps and were kept as terminals "
-                "(time_limit: repair makes them truncations).",
-                count,
+            report.repaired += number
+            many, one = (
+                f"{{}} terminals {place} became truncations, as declared.",
+                f"{{}} terminal {place} became a truncation, as declared.",
             )
+        else:
+            many = f"{{}} terminals are {place} and were kept as terminals (time_limit: repair makes them truncations)."
+            one = f"{{}} terminal is {place} and was kept as a terminal (time_limit: repair makes it a truncation)."
+        report.count(many, number, one)
     return is_terminal
 
 

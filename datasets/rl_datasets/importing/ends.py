@@ -190,7 +190,8 @@ def _by_ids(ends: IdEnds, options: MappingOptions, columns: Resolved, part: Part
         _require_unique(ordered, starts, ids)
         found = _flagged(options, columns, ordered, np.append(starts, rows), ids, 0)
         if ends.sequence and part.columns[ends.sequence].is_text:
-            found.notes.append((f"'{ends.sequence}' orders the rows of each episode by its times, of UTC where they name no zone.", 1, ""))
+            told = f"'{ends.sequence}' orders the rows of each episode by its times, of UTC where they name no zone."
+            found.notes.append((told, 1, told))
         return found, ordered
     except HindcastError:
         if ordered is not part:

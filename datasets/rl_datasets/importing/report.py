@@ -3,6 +3,7 @@
 from collections import Counter
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.words import count
 
 
 class ImportReport:
@@ -23,11 +24,11 @@ class ImportReport:
         """Notes a sentence, the first time that it is said."""
         self._once[sentence] = None
 
-    def count(self, sentence: str, number: int, one: str = "") -> None:
-        """Adds to the number that stands for "{}" in a sentence; `one` is the sentence where it is 1, if it reads otherwise."""
+    def count(self, sentence: str, number: int, one: str) -> None:
+        """Adds to the number that stands for "{}" in a sentence; `one` is the sentence where it is 1."""
         if number:
             self._counted[sentence] += number
-            self._singular[sentence] = one or sentence
+            self._singular[sentence] = one
 
     def drop(self, reason: str, transitions: int, episodes: int = 0) -> None:
         if transitions:
@@ -72,24 +73,28 @@ class ImportReport:
 
     def notes(self) -> list[str]:
         """One sentence each, the account of rows and ends first."""
-        kept = f"{self.rows:,} rows were read: {self.kept_transitions:,} transitions in {self.kept_episodes:,} episodes were kept"
-        last = f", {self.last_rows:,} rows hold only an episode's last observation" if self.last_rows else ""
+        read = count(self.rows, "row was", "rows were")
+        episodes = count(self.kept_episodes, "episode")
+        kept = count(self.kept_transitions, f"transition in {episodes} was", f"transitions in {episodes} were")
+        last = f", {count(self.last_rows, 'row holds', 'rows hold')} only an episode's last observation" if self.last_rows else ""
         ends = ", ".join(f"{self.ended[kind]:,} {words}" for kind, words in _ENDS.items() if self.ended[kind])
         return [
-            f"{kept}{last}, {sum(self.dropped.values()):,} transitions were dropped.",
+            f"{read} read: {kept} kept{last}, {count(sum(self.dropped.values()), 'transition was', 'transitions were')} dropped.",
             f"Ends as the source tells them: {ends or 'none'}.",
-            *(f"{_were(number, 'transition')} dropped: {reason}." for reason, number in sorted(self.dropped.items())),
-            *(f"{_were(number, 'episode')} dropped whole: {reason}." for reason, number in sorted(self.dropped_episodes.items())),
+            *(
+                f"{count(number, 'transition was', 'transitions were')} dropped: {reason}."
+                for reason, number in sorted(self.dropped.items())
+            ),
+            *(
+                f"{count(number, 'episode was', 'episodes were')} dropped whole: {reason}."
+                for reason, number in sorted(self.dropped_episodes.items())
+            ),
             *sorted(self._once),
             *(self._told(sentence, number) for sentence, number in sorted(self._counted.items())),
         ]
 
     def _told(self, sentence: str, number: int) -> str:
         return (self._singular[sentence] if number == 1 else sentence).replace("{}", f"{number:,}")
-
-
-def _were(number: int, one: str) -> str:
-    return f"1 {one} was" if number == 1 else f"{number:,} {one}s were"
 
 
 _ENDS = {"terminal": "terminal", "truncated": "truncated", "unflagged": "without a flag"}

@@ -40,7 +40,9 @@ class ArrayMaker:
     def __init__(self, name: str, array: Array, columns: Sequence[str], spec: ArraySpec, part: Part, report: ImportReport) -> None:
         self.name, self.spec, self.columns = name, spec, tuple(columns)
         self._array, self._part, self._report = array, part, report
-        self._where = f"{name} (column{'s' if len(columns) > 1 else ''} {', '.join(columns[:3])}{' ...' if len(columns) > 3 else ''})"
+        self._where = (
+            f"{name} ({'column' if len(columns) == 1 else 'columns'} {', '.join(columns[:3])}{' ...' if len(columns) > 3 else ''})"
+        )
 
     def rows(self, start: int, stop: int) -> np.ndarray:
         """Returns rows [start, stop), [stop - start, ...] of the spec's shape and dtype."""
@@ -58,9 +60,10 @@ class ArrayMaker:
         array = self._array
         if array.missing is not None and values.dtype.kind == "f":
             gone = np.isnan(values)
-            if count := int(np.count_nonzero(gone)):
+            if number := int(np.count_nonzero(gone)):
                 values = np.where(gone, values.dtype.type(array.missing), values)
-                self._report.count(f"{self.name}: {{}} missing values were replaced by {array.missing:g}.", count)
+                told = f"replaced by {array.missing:g}."
+                self._report.count(f"{self.name}: {{}} missing values were {told}", number, f"{self.name}: {{}} missing value was {told}")
         if array.one_hot:
             return self._one_hot(values, start)
         if array.categories is not None:
@@ -105,7 +108,8 @@ class ArrayMaker:
             clipped: np.ndarray = np.clip(values, *array.clip)
             moved = (clipped != values).reshape(len(values), -1).any(axis=1)
             low, high = array.clip
-            self._report.count(f"{self.name}: {{}} rows had values beyond [{low:g}, {high:g}], which were clipped.", int(moved.sum()))
+            told = f"had values beyond [{low:g}, {high:g}], which were clipped."
+            self._report.count(f"{self.name}: {{}} rows {told}", int(moved.sum()), f"{self.name}: {{}} row {told}")
             values = clipped
         return values
 

@@ -84,8 +84,3 @@ def number(value: float) -> str:
     """A return as a reader needs it: thousands apart, one digit after the point, two below ten, a true minus sign."""
     text = f"{value:,.2f}" if abs(value) < 9.995 else f"{value:,.1f}"
     return text.replace("-", "\u2212")
-
-
-def count(number_of: int, one: str, many: str = "") -> str:
-    """ "1 episode", "2,000 episodes"."""
-    return f"{number_of:,} {one if number_of == 1 else many or one + 's'}"

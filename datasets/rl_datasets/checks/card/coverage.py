@@ -7,9 +7,10 @@ import numpy as np
 
 from rl_datasets.checks.card.steps import Steps
 from rl_datasets.page.charts import is_drawable, value_range
-from rl_datasets.page.html import count, figure
+from rl_datasets.page.html import figure
 from rl_datasets.page.plots import density_chart
 from rl_datasets.schema import EnvSpec, named_leaves
+from rl_datasets.words import count
 
 CELLS = (40, 56)  # rows and columns of a plane
 POLICIES = 6  # that have a plane each, those of the most steps

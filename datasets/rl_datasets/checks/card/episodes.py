@@ -8,10 +8,11 @@ import numpy as np
 
 from rl_datasets.checks.card.samples import Sample
 from rl_datasets.page.charts import Line, line_chart
-from rl_datasets.page.html import count, number
+from rl_datasets.page.html import number
 from rl_datasets.page.pictures import diverging, heat, picture
 from rl_datasets.page.plots import raster_chart
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
+from rl_datasets.words import count
 
 POINTS = 300  # along the axis of time; of longer episodes each shows the range of several steps
 LINES = 4  # columns drawn as lines; more are rows of a raster

@@ -11,9 +11,10 @@ import pandas as pd
 from rl_datasets.checks.card.sections import COLUMN_STATISTICS, value_text
 from rl_datasets.checks.card.steps import Steps
 from rl_datasets.page.charts import Distribution, distribution_chart, is_drawable, value_range
-from rl_datasets.page.html import count, figure, number
+from rl_datasets.page.html import figure, number
 from rl_datasets.page.plots import Histogram, category_chart, histogram_chart
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
+from rl_datasets.words import count
 
 POLICIES = 8  # rows of a chart; of more policies the largest have one each, and the others one together
 BINS = 40
@@ -33,7 +34,7 @@ def columns(spec: EnvSpec, arrays: Mapping[str, Any], steps: Steps) -> str:
     figures = (
         part for name, leaf in leaves.items() if name in arrays for part in _columns(name, arrays[name], leaf, steps.arrays.get(name))
     )
-    some = f" of a sample of {len(steps.episode):,} steps" if not steps.is_whole else ""
+    some = f" of a sample of {count(len(steps.episode), 'step')}" if not steps.is_whole else ""
     words = f"Histograms{some}; a dashed line is a bound. Under each: mean \u00b1 standard deviation, least to greatest, of all steps."
     return f'<p class="quiet">{words}</p><div class="grid small">{"".join(figures)}</div>'
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rl_datasets.checks.card.blocks import Section, html_of
 from rl_datasets.checks.report import SEVERITIES, Report
-from rl_datasets.page.html import count, document, navigation, number
+from rl_datasets.page.html import document, navigation, number
+from rl_datasets.words import count
 
 STYLE = Path(__file__).with_name("card.css")
 VERDICTS = {

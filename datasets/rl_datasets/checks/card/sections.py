@@ -11,8 +11,9 @@ from rl_datasets.checks.consequences import LIMIT, REMEDY
 from rl_datasets.checks.crossing import CROSSING, CROSSING_TEXTS
 from rl_datasets.checks.report import SEVERITIES, CheckResult, Report
 from rl_datasets.manifest import Manifest
-from rl_datasets.page.html import count, number
+from rl_datasets.page.html import number
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
+from rl_datasets.words import count
 
 STATISTICS = ("mean", "std", "minimum", "q25", "median", "q75", "maximum")
 COLUMN_STATISTICS = ("mean", "std", "minimum", "maximum")
@@ -98,7 +99,7 @@ def array_text(leaf: ArraySpec) -> str:
     """What an array of a step is, in words: "3 float32 in [-1, 1]", "one of 2 values", "64 x 64 x 3 uint8 image"."""
     shape = " \u00d7 ".join(map(str, leaf.shape))
     if leaf.num_values is not None:
-        return f"one of {leaf.num_values:,} values ({leaf.dtype})"
+        return f"one of {count(leaf.num_values, 'value')} ({leaf.dtype})"
     if leaf.is_image:
         return f"{shape} {leaf.dtype} image"
     low, high = leaf.bounds()
@@ -127,9 +128,9 @@ def _facts(spec: EnvSpec, digest: str, summary: Mapping[str, Any]) -> Iterator[t
         yield "its arguments", Code(json.dumps(dict(spec.env_kwargs), sort_keys=True))
     for name, leaf in (*named_leaves(spec.observation, "observation"), ("action", spec.action)):
         yield name, array_text(leaf)
-    yield "episodes", f"{summary['episodes']:,} of {summary['transitions']:,} transitions"
+    yield "episodes", f"{summary['episodes']:,} of {count(summary['transitions'], 'transition')}"
     yield "ends", f"{summary['terminals']:,} terminal, {summary['truncations']:,} truncated"
-    yield "step limit", "none known" if spec.max_episode_steps is None else f"{spec.max_episode_steps:,} transitions"
+    yield "step limit", "none known" if spec.max_episode_steps is None else count(spec.max_episode_steps, "transition")
     yield (
         "policies",
         ", ".join(f"{policy or 'unknown'} ({count(entry['episodes'], 'episode')})" for policy, entry in summary["policies"].items())
