@@ -20,7 +20,7 @@ from rl_datasets.builder import BuilderOptions, load_builder
 from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams, SplitSection
-from rl_datasets.validation import validated
+from rl_datasets.validation import validated, validated_over
 from rl_datasets.words import count
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
@@ -151,7 +151,7 @@ class Params(_Section):
             self.checks_of(key)
         for key in self.split.datasets:
             _require(key, self.datasets, f"split.datasets.{key}", "data sets")
-            validated(SplitParams, self.split.values_of(key), f"split.datasets.{key}")
+            validated_over(SplitParams, self.split.values_of(key), self.split.datasets[key], f"split.datasets.{key}", "split")
         return self
 
     def dataset(self, key: str) -> DatasetParams:
@@ -174,10 +174,7 @@ class Params(_Section):
         default = self.checks["default"]
         if dataset not in self.checks or dataset == "default":
             return default
-        try:
-            return self.checks[dataset].merged_into(default)
-        except ValueError as error:
-            raise HindcastError(f"params.yaml:\n  checks.{dataset}, merged over checks.default: {error}") from error
+        return self.checks[dataset].merged_into(default, f"checks.{dataset}", "checks.default")
 
     def split_of(self, dataset: str) -> SplitParams:
         """Returns how a data set is divided: as all are, but for what `split.datasets` says of this one."""
@@ -237,7 +234,9 @@ def checks_in(path: Path | None, dataset: str) -> CheckParams:
         key: validated(CheckParams, values[key] or {}, f"checks.{key}", path.as_posix()) for key in ("default", dataset) if key in values
     }
     default = sections.get("default", CheckParams())
-    return sections[dataset].merged_into(default) if dataset in sections and dataset != "default" else default
+    if dataset not in sections or dataset == "default":
+        return default
+    return sections[dataset].merged_into(default, f"checks.{dataset}", "checks.default", path.as_posix())
 
 
 def validate_all(params: Params) -> None:

@@ -2,7 +2,8 @@
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -10,6 +11,8 @@ from pydantic import BaseModel, ValidationError
 from rl_datasets.errors import HindcastError
 
 Model = TypeVar("Model", bound=BaseModel)
+_ABSENT = object()
+_NAME = re.compile(r"[a-z_]+(?:\.[a-z_]+)*")  # of a key, or a path of keys
 
 
 def validated(model: type[Model], values: Mapping[str, Any], path: str, source: str = "params.yaml") -> Model:
@@ -17,12 +20,32 @@ def validated(model: type[Model], values: Mapping[str, Any], path: str, source: 
 
     `source` is where a person finds the values.
     """
+    return _validated(model, values, lambda parts: _dotted(path, *parts), source)
+
+
+def validated_over(
+    model: type[Model], values: Mapping[str, Any], own: Mapping[str, Any], path: str, common: str, source: str = "params.yaml"
+) -> Model:
+    """Does what `validated` does for values of which those in `own` stand under `path`, and the rest under `common`."""
+
+    def at(parts: Sequence[Any]) -> str:
+        return _dotted(path if not parts or _value(own, parts) is not _ABSENT else common, *parts)
+
+    return _validated(model, values, at, source)
+
+
+def _validated(model: type[Model], values: Mapping[str, Any], at: Callable[[Sequence[Any]], str], source: str) -> Model:
+    """at: the path of a key in the file, given the parts of its path in `values`."""
     try:
         # Strict, so that "2" is no number and true no integer; through JSON, where a list may still stand for a tuple.
         return model.model_validate_json(json.dumps(values, default=str), strict=True)
     except ValidationError as error:
-        lines = _joined([_describe(fault, path, model, values) for fault in error.errors()])
+        lines = _joined([_describe(fault, at, model, values) for fault in error.errors()])
         raise HindcastError(f"{source}:\n" + "\n".join(f"  {line}" for line in lines)) from error
+
+
+def _dotted(*parts: Any) -> str:
+    return ".".join(str(part) for part in parts if part not in ("", "[key]"))
 
 
 def _joined(faults: list[tuple[str, str]]) -> list[str]:
@@ -33,10 +56,10 @@ def _joined(faults: list[tuple[str, str]]) -> list[str]:
     return [f"{found}; {', or '.join(allowed)}" for found, allowed in lines.items()]
 
 
-def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> tuple[str, str]:
+def _describe(fault: Any, at: Callable[[Sequence[Any]], str], model: type[BaseModel], values: Any) -> tuple[str, str]:
     """One fault of pydantic's as 'key.path: found <value>' and what is allowed."""
     parts = _without_tags(fault["loc"], values)
-    location = ".".join(str(part) for part in (path, *parts) if part not in ("", "[key]"))
+    location = at(parts)
     message = fault["msg"].removeprefix("Value error, ")
     if fault["type"] == "extra_forbidden":
         known = _fields_at(model, fault["loc"][:-1])
@@ -44,8 +67,23 @@ def _describe(fault: Any, path: str, model: type[BaseModel], values: Any) -> tup
         hint = f"did you mean '{near[0]}'?" if near else f"allowed here: {', '.join(known)}" if known else "it is not allowed here"
         return f"{location}: unknown key (value {fault['input']!r})", hint
     if fault["type"] == "missing":
-        return f"{location}: missing", message.lower()
-    return f"{location}: found {fault['input']!r}", f"{message[0].lower()}{message[1:]}"
+        return f"{_dotted(at(parts[:-1]), *parts[-1:])}: missing", message.lower()
+    found = [f"{at([*parts, *keys])}: found {value!r}" for keys, value in _named(message, fault["input"])]
+    return " and ".join(found) or f"{location}: found {fault['input']!r}", f"{message[0].lower()}{message[1:]}"
+
+
+def _named(message: str, values: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yields (path, value) of each key that a message about several of them names, as in "order.test_from needs ..."."""
+    if isinstance(values, Mapping):
+        paths = dict.fromkeys(tuple(name.split(".")) for name in _NAME.findall(message))
+        yield from ((path, value) for path in paths if (value := _value(values, path)) is not _ABSENT)
+
+
+def _value(values: Any, path: Sequence[Any]) -> Any:
+    """Returns the value at a path in nested mappings; _ABSENT where there is none."""
+    for part in path:
+        values = values.get(part, _ABSENT) if isinstance(values, Mapping) else _ABSENT
+    return values
 
 
 def _without_tags(location: tuple[Any, ...], values: Any) -> list[Any]:

@@ -25,6 +25,7 @@ FRAME = {
     "datasets/rl_datasets/errors.py",
     "datasets/rl_datasets/files.py",
     "datasets/rl_datasets/manifest.py",
+    "datasets/rl_datasets/validation.py",
 }
 
 

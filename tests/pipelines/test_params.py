@@ -62,7 +62,7 @@ def test_models_are_frozen_and_hashable(tmp_path):
         ("updates: 10", "updates: '10'", r"experiments\.toy_bc\.train\.updates: found '10'; .*valid integer"),
         ("updates: 10", "updates: true", r"experiments\.toy_bc\.train\.updates: found True; .*valid integer"),
         ("batch_size: 4", "batch_size: 3e-4", r"experiments\.toy_bc\.train\.batch_size: found 0\.0003; .*integer"),
-        ("seeds: [0]", "seeds: [1, 1]", r"experiments\.toy_bc\.train: .*seeds repeat: \[1, 1\]"),
+        ("seeds: [0]", "seeds: [1, 1]", r"experiments\.toy_bc\.train\.seeds: found \[1, 1\]; seeds repeat: \[1, 1\]"),
         ("dataset: toy", "dataset: tow", r"experiments\.toy_bc\.dataset: found 'tow'; the data sets are: toy\. Did you mean 'toy'\?"),
         ("preset: small", "preset: smal", r"experiments\.toy_bc\.preset: found 'smal'; .*learners\.bc.* small"),
         ("algorithm: bc", "algorithm: bd", r"experiments\.toy_bc\.algorithm: found 'bd'; .*bc"),
@@ -115,11 +115,23 @@ def test_names_each_fault(tmp_path, old, new, message):
     [
         ("unit: transition", r"split\.datasets\.toy\.unit: found 'transition'; only 'episode' is possible"),
         ("seed: '3'", r"split\.datasets\.toy\.seed: found '3'; input should be a valid integer"),
-        ("order: {time: at, validation_from: 5, test_from: 4}", r"split\.datasets\.toy\.order: found .*; test begins before validation"),
+        (
+            "order: {time: at, validation_from: 5, test_from: 4}",
+            r"split\.datasets\.toy\.order\.validation_from: found 5 and split\.datasets\.toy\.order\.test_from: found 4; test",
+        ),
+        (
+            "order: {time: at}, stratify: return",
+            r"split\.datasets\.toy\.stratify: found 'return' and split\.datasets\.toy\.order: found {'time': 'at'}; give either",
+        ),
+        (
+            "order: {time: at, validation_from: 5}",
+            r"split\.datasets\.toy\.order\.validation_from: found 5 and split\.fractions\.test: found 0\.1; order\.validation_from needs",
+        ),
+        ("order: {validation_from: 5}", r"split\.datasets\.toy\.order\.time: missing"),
     ],
 )
-def test_what_is_otherwise_for_a_data_set_is_named_by_its_key(tmp_path, wrong, words):
-    with pytest.raises(HindcastError, match=words):
+def test_what_is_otherwise_for_a_data_set_is_named_by_its_key_and_nothing_else_is(tmp_path, wrong, words):
+    with pytest.raises(HindcastError, match=rf"^params\.yaml:\n  {words}[^\n]*$"):
         load(tmp_path, VALID.replace("test: 0.1}, seed: 0}", f"test: 0.1}}, seed: 0, datasets: {{toy: {{{wrong}}}}}}}"))
 
 

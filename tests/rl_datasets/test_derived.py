@@ -113,6 +113,16 @@ def test_a_filter_says_which_condition_left_out_what(parents):
         build("filter", parent=parents[0], metadata={"sight": [1]})
 
 
+def test_notes_of_one_episode_are_in_the_singular(parents):
+    one, _ = build("filter", parent=parents[0], minimum_length=6)
+    assert one.notes == [
+        "1 of the 6 episodes of 'north' was kept.",
+        "5 episodes of 'north' were left out by minimum_length.",
+    ]
+    assert build("filter", parent=parents[0], maximum_length=5)[0].notes[1:] == ["1 episode of 'north' was left out by maximum_length."]
+    assert build("subset", parent=parents[0], episodes=1)[0].notes == ["1 of the 6 episodes of 'north' was drawn with seed 0."]
+
+
 def test_a_subset_is_drawn_by_seed_and_id_alone(tmp_path, parents):
     four = ids(build("subset", parent=parents[0], episodes=4)[1])
     assert len(four) == 4

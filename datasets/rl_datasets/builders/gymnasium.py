@@ -56,7 +56,7 @@ class Options(BuilderOptions):
     @model_validator(mode="after")
     def _one_budget(self) -> "Options":
         if (self.episodes is None) == (self.steps is None):
-            raise ValueError(f"give either 'episodes' or 'steps', found episodes={self.episodes} and steps={self.steps}")
+            raise ValueError("give either 'episodes' or 'steps'")
         return self
 
 

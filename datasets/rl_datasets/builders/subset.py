@@ -27,7 +27,7 @@ class Options(ParentOptions):
     @model_validator(mode="after")
     def _one_measure(self) -> "Options":
         if (self.episodes is None) == (self.fraction is None):
-            raise ValueError(f"give either 'episodes' or 'fraction', found episodes={self.episodes} and fraction={self.fraction}")
+            raise ValueError("give either 'episodes' or 'fraction'")
         return self
 
 

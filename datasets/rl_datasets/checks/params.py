@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from rl_datasets.checks.catalogue import CATALOGUE
 from rl_datasets.checks.check import Options
+from rl_datasets.validation import validated_over
 
 
 class _Gate(BaseModel):
@@ -20,9 +21,13 @@ class _Gate(BaseModel):
         options: Options = getattr(self, check)
         return options
 
-    def merged_into(self, default: "_Gate") -> "CheckParams":
-        """Returns `default` with what was set here in its place, option by option. Raises pydantic's ValidationError where they clash."""
-        return CheckParams.model_validate(_merged(default.model_dump(), self.model_dump(exclude_unset=True)))
+    def merged_into(self, default: "_Gate", path: str, common: str, source: str = "params.yaml") -> "CheckParams":
+        """Returns `default`, which stands under `common`, with what was set here, under `path`, in its place, option by option.
+
+        Raises HindcastError where they clash.
+        """
+        own = self.model_dump(exclude_unset=True)
+        return validated_over(CheckParams, _merged(default.model_dump(), own), own, path, common, source)
 
 
 if TYPE_CHECKING:

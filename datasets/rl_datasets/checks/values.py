@@ -29,7 +29,7 @@ class RewardRangeOptions(Options):
     @model_validator(mode="after")
     def _ordered(self) -> "RewardRangeOptions":
         if self.minimum is not None and self.maximum is not None and self.minimum > self.maximum:
-            raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}")
+            raise ValueError("minimum is above maximum: mend either")
         return self
 
 

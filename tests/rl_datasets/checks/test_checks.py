@@ -112,7 +112,7 @@ FAULTS = [
     ("last reward", with_value(2, "reward", 5, 1), BOX, "last_step", "toy-2", 5, "reward 1.0"),
     ("last discount", with_value(1, "discount", 4, 1), BOX, "last_step", "toy-1", 4, "discount 1.0"),
     ("too long", [*clean(), episode(7, 10)], BOX, "lengths", "toy-7", 9, "10 transitions"),
-    ("no transition", [*clean(), episode(7, 1)], BOX, "lengths", "toy-7", None, "1 steps"),
+    ("no transition", [*clean(), episode(7, 1)], BOX, "lengths", "toy-7", None, "1 step"),
     ("no episode", [], BOX, "lengths", "", None, "no episode"),
     ("float64 observation", other(1, "observation", lambda a: a.astype(np.float64)), BOX, "spec", "toy-1", None, "float64[5, 2]"),
     ("observation too narrow", other(1, "observation", lambda a: a[:, :1]), BOX, "spec", "toy-1", None, "expected float32[5, 2]"),
@@ -140,7 +140,7 @@ def severe(**fields: object) -> CheckParams:
 
 @pytest.mark.parametrize(("episodes", "spec", "check", "episode_id", "step", "words"), [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
 def test_each_planted_fault_is_found_where_it_is(episodes, spec, check, episode_id, step, words):
-    if words == "1 steps":  # an episode of one step and no transition
+    if words == "1 step":  # an episode of one step and no transition
         episodes[-1] = dataclasses.replace(
             episodes[-1], **{k: getattr(episodes[-1], k)[:1] for k in ("observation", "action", "reward", "discount")}
         )

@@ -8,6 +8,7 @@ import pytest
 
 from rl_datasets.checks import CheckParams, Expected, Report, run_checks
 from rl_datasets.checks.directory import check_directory
+from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import RldsReader, write_rlds
 from rl_datasets.schema import Episode
 from tests.rl_datasets.checks.clean_data import long_ones, pole
@@ -97,13 +98,19 @@ def test_a_policy_that_is_set_aside_in_whole_is_a_failure() -> None:
 
 def test_an_entry_is_merged_over_default_option_by_option() -> None:
     default = CheckParams.model_validate({"action_bounds": {"severity": "warn", "tolerance": 0.5}, "duplicates": "off", "max_findings": 3})
-    merged = CheckParams.model_validate({"action_bounds": {"tolerance": 0.1}, "outliers": "off"}).merged_into(default)
+    own = CheckParams.model_validate({"action_bounds": {"tolerance": 0.1}, "outliers": "off"})
+    merged = own.merged_into(default, "checks.toy", "checks.default")
     assert merged.of("action_bounds").model_dump() == {"severity": "warn", "tolerance": 0.1}
     assert [merged.of(name).severity for name in ("duplicates", "outliers", "finite")] == ["off", "off", "fail"]
     assert merged.max_findings == 3
+
+
+def test_options_of_two_entries_that_clash_are_named_where_each_stands() -> None:
     low, high = (CheckParams.model_validate({"reward_range": options}) for options in ({"minimum": 1.0}, {"maximum": 0.5}))
-    with pytest.raises(ValueError, match=r"minimum 1\.0 is above maximum 0\.5"):
-        low.merged_into(high)
+    with pytest.raises(HindcastError) as error:
+        low.merged_into(high, "checks.toy", "checks.default")
+    minimum, maximum = "checks.toy.reward_range.minimum: found 1.0", "checks.default.reward_range.maximum: found 0.5"
+    assert str(error.value) == f"params.yaml:\n  {minimum} and {maximum}; minimum is above maximum: mend either"
 
 
 def test_a_check_that_cannot_be_made_says_why() -> None:

@@ -216,7 +216,7 @@ def test_a_terminal_on_the_step_limit_is_repaired_only_where_declared(imported) 
     options = {"ends": {"kind": "flags"}, "terminal": "end", "next_observation": "n", "max_episode_steps": 3}
     kept, repaired = imported(arrays, **options), imported(arrays, **options, time_limit="repair")
     assert [e.is_terminal for e in kept.episodes] == [True, True]
-    assert "1 terminals are on the limit of 3 steps and were kept" in kept.notes
+    assert "1 terminal is on the limit of 3 steps and was kept" in kept.notes
     assert [e.is_terminal for e in repaired.episodes] == [True, False]
     assert repaired.report.counts()["repaired_time_limits"] == 1
     np.testing.assert_array_equal(repaired.episodes[1].discount, [1, 1, 1, 0])

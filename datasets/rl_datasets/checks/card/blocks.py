@@ -6,6 +6,7 @@ from html import escape
 from typing import NamedTuple
 
 from rl_datasets.page import html
+from rl_datasets.words import count
 
 
 class Code(str):
@@ -142,7 +143,7 @@ def _finding(found: Finding) -> str:
     return (
         f'<article class="finding {found.severity}" id="finding-{escape(found.check)}">'
         f'<h3><span class="badge {found.severity}">{_SEVERITIES[found.severity]}</span> {escape(_title(found.check))}'
-        f' <span class="quiet">{html.count(found.faults, "fault")}</span></h3>'
+        f' <span class="quiet">{count(found.faults, "fault")}</span></h3>'
         f"<p>{_inline(found.finds)} {_inline(found.why)}</p>{examples}{more}<p><b>What to do.</b> {_inline(found.remedy)}</p></article>"
     )
 
@@ -164,7 +165,7 @@ def _markdown(block: Block) -> str:
         case Finding():
             hidden = block.faults - len(block.examples)
             more = [f"{hidden:,} more are counted but not written out."] if hidden > 0 else []
-            title = f"### {_SEVERITIES[block.severity]}: {_title(block.check)} ({html.count(block.faults, 'fault')})"
+            title = f"### {_SEVERITIES[block.severity]}: {_title(block.check)} ({count(block.faults, 'fault')})"
             examples = [_markdown_table(("where", "found", "expected"), block.examples)] if block.examples else []
             return "\n\n".join([title, f"{block.finds} {block.why}".strip(), *examples, *more, f"**What to do.** {block.remedy}"])
         case _:
