@@ -19,11 +19,13 @@ repro: setup ## run the whole pipeline: data, checks, splits, training, evaluati
 	@hindcast lineage --format html
 	@hindcast results
 
-test: setup unit ## run all tests: the quick ones, then those that start processes and whole pipelines
-	python -m pytest -m "(slow or e2e) and not benchmark" -n 2 --dist loadgroup
+PYTEST := python -m pytest -n 2 --dist loadfile --no-loadscope-reorder # a file's tests share what they have made; order: tests/conftest.py
+
+test: setup ## run all tests: whole pipelines, those that start processes, and the quick ones
+	$(PYTEST) -m "not benchmark"
 
 unit: setup ## run the quick tests only (about a minute)
-	python -m pytest -m "not slow and not e2e and not benchmark" -n 2 --dist loadfile
+	$(PYTEST) -m "not slow and not e2e and not benchmark"
 
 lint: setup ## check style, types and import contracts
 	ruff check .

@@ -5,6 +5,7 @@ What is about bits takes `as_shipped`; benchmarks compile as ever, and so do pro
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,15 @@ def pytest_configure(config: pytest.Config) -> None:
     with pytest.MonkeyPatch.context() as patch:  # read once, where JAX looks for its devices
         patch.setenv("XLA_FLAGS", f"{flags(QUICK)} {os.environ.get('XLA_FLAGS', '')}")
         jax.devices()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with whole pipelines come first, then those with slow tests: the short ones are left for whoever is done early."""
+    costs: dict[Path, int] = {}
+    for item in items:
+        cost = 2 if item.get_closest_marker("e2e") else 1 if item.get_closest_marker("slow") else 0
+        costs[item.path] = max(cost, costs.get(item.path, 0))
+    items.sort(key=lambda item: -costs[item.path])
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("finished")]  # one run of the pipeline serves them all
+pytestmark = pytest.mark.e2e
 
 SUMMARY_KEYS = {
     "experiment", "dataset", "algorithm", "seeds", "episodes", "return_mean", "return_std", "iqm", "iqm_low", "iqm_high",

@@ -10,12 +10,17 @@ from pipelines.lineage.tree import WorkingTree
 from rl_datasets.errors import HindcastError
 from tests.pipelines.three_stages import make_three_stages
 
+pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep:DeprecationWarning")  # DVC's use of pygtrie
+
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make_three_stages()
-    return tmp_path
+    monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / "site"))
+    root = tmp_path / "project"
+    root.mkdir()
+    make_three_stages(root)
+    monkeypatch.chdir(root)
+    return root
 
 
 def test_targets_and_trees(project):

@@ -1,15 +1,17 @@
 """A small project that DVC runs, without manifests or records: two data sets and a copy of one, in three stages."""
 
+import contextlib
 import subprocess
-import sys
 from pathlib import Path
+
+from dvc.repo import Repo
 
 DVC_YAML = """
 stages:
   collect:
     foreach: ${datasets}
     do:
-      cmd: python make.py ${item} artifacts/raw/${key}
+      cmd: python3 make.py ${item} artifacts/raw/${key}
       deps:
         - make.py
         - code
@@ -35,19 +37,17 @@ for name in ("b", "a", "z/c"):
 """
 
 
-def run(*command: str) -> None:
-    subprocess.run([sys.executable, "-m", *command], check=True, capture_output=True)
-
-
-def make_three_stages() -> None:
-    """Makes the project in the current folder, which is empty, and runs it."""
-    subprocess.run(["git", "init", "-q"], check=True)
-    Path("dvc.yaml").write_text(DVC_YAML)
-    Path("params.yaml").write_text("datasets: {one: 1, two: 2}\n")
-    Path("make.py").write_text(MAKE)
-    for name in ("b.py", "a.py", "__pycache__/a.pyc"):
-        Path("code", name).parent.mkdir(parents=True, exist_ok=True)
-        Path("code", name).write_text(name)
-    run("dvc", "init", "-q")
-    Path(".dvcignore").write_text("__pycache__\n")
-    run("dvc", "repro", "-q")
+def make_three_stages(root: Path) -> None:
+    """Makes the project in a folder that is empty, and runs it."""
+    with contextlib.chdir(root):
+        subprocess.run(["git", "init", "-q"], check=True)
+        Path("dvc.yaml").write_text(DVC_YAML)
+        Path("params.yaml").write_text("datasets: {one: 1, two: 2}\n")
+        Path("make.py").write_text(MAKE)
+        for name in ("b.py", "a.py", "__pycache__/a.pyc"):
+            Path("code", name).parent.mkdir(parents=True, exist_ok=True)
+            Path("code", name).write_text(name)
+        Repo.init(".").close()
+        Path(".dvcignore").write_text("__pycache__\n")
+        with Repo(".") as repo:
+            repo.reproduce()

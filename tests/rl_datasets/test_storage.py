@@ -95,10 +95,12 @@ def test_shards_are_the_records_end_to_end(tmp_path_factory, records, shard_byte
     files = [folder / f"{number:03d}" for number in range(len(lengths))]
     writer.finish(files, lengths)
     assert sorted(folder.iterdir()) == files
-    found = [[record.numpy() for record in tf.data.TFRecordDataset(str(file))] for file in files]
-    assert [len(part) for part in found] == lengths
+    assert [record.numpy() for record in tf.data.TFRecordDataset([str(file) for file in files])] == records
+    ends = np.cumsum(lengths)
+    parts = [records[end - length : end] for end, length in zip(ends, lengths, strict=True)]
+    assert [file.stat().st_size for file in files] == [sum(16 + len(record) for record in part) for part in parts]  # 16: of its frame
     assert min(lengths) > 0
-    assert [record for part in found for record in part] == records
+    assert ends[-1] == len(records)
     if shards:
         assert len(lengths) == min(shards, len(records))
     elif sum(map(len, records)) < 8 * shard_bytes:

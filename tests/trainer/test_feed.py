@@ -92,6 +92,7 @@ def same(found: Fitted, wanted: Fitted) -> None:
     jax.tree.map(np.testing.assert_array_equal, (found.policies, found.rows), (wanted.policies, wanted.rows))
 
 
+@pytest.mark.slow
 def test_either_feed_trains_the_same_bits_and_goes_on_from_the_other(as_shipped: None) -> None:
     wanted = trained(lambda start: stream(4, start))
     same(trained(device_feed(7)), wanted)

@@ -48,7 +48,8 @@ def result(program: Any, seeds: tuple[int, ...]) -> dict[str, np.ndarray]:
     return {**arrays, **{f"validation {name}": value for name, value in program.losses(carry).items()}}
 
 
-@pytest.mark.parametrize("algorithm", ["bc", *(pytest.param(name, marks=pytest.mark.slow) for name in ("iql", "cql"))])
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["bc", "iql", "cql"])
 def test_a_seed_side_by_side_has_the_bits_that_it_has_alone(as_shipped: None, algorithm: str) -> None:
     seeds, cpu = (4, 0, 7), jax.devices()[0]
     together = result(SideBySideProgram(source(algorithm, seeds), cpu, threads=2), seeds)

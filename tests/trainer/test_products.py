@@ -39,7 +39,8 @@ def plain(weights: dict, features: jax.Array, action: jax.Array | None) -> jax.A
 def test_a_torso_has_the_gradients_of_plain_products(lead: tuple[int, ...] | None, critics: int) -> None:
     torso = Torso(Style((6, 4), activation="gelu"))
     features, action = random(0, 5, 3), None if lead is None else random(1, *lead, 5, 2)
-    weights = jax.vmap(lambda key: torso.init(key, features, action)["params"])(jax.random.split(jax.random.key(0), critics))
+    init = jax.jit(jax.vmap(lambda key: torso.init(key, features, action)["params"]))
+    weights = init(jax.random.split(jax.random.key(0), critics))
     weights = jax.tree.map(lambda w: w + 0.3 * random(2, *w.shape), weights)
 
     def loss(apply, weights: dict, features: jax.Array, action: jax.Array | None) -> jax.Array:
@@ -49,6 +50,6 @@ def test_a_torso_has_the_gradients_of_plain_products(lead: tuple[int, ...] | Non
         return torso.apply({"params": weights}, features, action)  # type: ignore[return-value]
 
     inputs = (0, 1) if action is None else (0, 1, 2)
-    found, expected = (jax.grad(lambda *x, f=f: loss(f, *x), inputs)(weights, features, action) for f in (own, plain))
+    found, expected = (jax.jit(jax.grad(lambda *x, f=f: loss(f, *x), inputs))(weights, features, action) for f in (own, plain))
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)

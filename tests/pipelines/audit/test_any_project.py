@@ -1,9 +1,11 @@
 """Audit of any project that DVC runs: three stages without manifests or records. Every planted fault is found, and where it is."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
+from dvc.repo import Repo
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
@@ -15,14 +17,26 @@ from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import WorkingTree
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Input, Manifest, write_manifest
-from tests.pipelines.three_stages import make_three_stages, run
+from tests.pipelines.three_stages import make_three_stages
+
+pytestmark = pytest.mark.filterwarnings("ignore:_NoneStep:DeprecationWarning")  # DVC's use of pygtrie
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
+        root = tmp_path_factory.mktemp("three_stages")
+        make_three_stages(root)
+        yield root
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    make_three_stages()
-    return tmp_path
+def project(made, tmp_path, monkeypatch):
+    root = tmp_path / "project"
+    shutil.copytree(made, root)
+    monkeypatch.chdir(root)
+    return root
 
 
 def verdicts() -> dict[Verdict, list[str]]:
@@ -109,7 +123,8 @@ def test_a_manifest_that_names_another_content_is_found(project):
         Path(folder).mkdir(exist_ok=True)
         write_manifest(Path(folder), Manifest(made[0], "digest-of-new", {}, made[1]))
     link = "train: content of artifacts/raw/one as artifacts/model/manifest.json names it"
-    run("dvc", "commit", "-q", "--force")
+    with Repo(".") as repo:
+        repo.commit(force=True)
     assert verdicts()[Verdict.BROKEN] == [link]
 
 

@@ -226,6 +226,7 @@ def test_the_message_of_a_failure_shows_the_first_findings_and_where_the_rest_is
     assert "artifacts/checks/toy/card.html" in text
 
 
+@pytest.mark.slow
 def test_another_process_writes_the_same_bytes(tmp_path):
     here = check(tmp_path / "here", "image")
     code = f"import runpy; m = runpy.run_path({__file__!r}); m['check'](m['Path']({str(tmp_path / 'there')!r}), 'image')"
