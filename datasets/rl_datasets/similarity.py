@@ -45,11 +45,11 @@ def sketch(observation: Sequence[np.ndarray], action: np.ndarray, starts: np.nda
     runs = hashes[: max(len(hashes) - RUN + 1, 0)].copy()
     for place in range(1, RUN):
         runs = _mixed(runs ^ hashes[place : len(runs) + place])
-    episode = np.repeat(np.arange(len(steps)), steps)[: len(runs)]
-    last = np.repeat(starts[1:] - 1, steps)[: len(runs)]  # whose action is none
-    inside = (np.arange(len(runs)) + RUN <= last) & (steps[episode] > SHORTEST)
-    inside[inside] = _moving(observation, starts, np.flatnonzero(inside), episode[inside])
-    return _smallest(runs[inside], episode[inside], len(steps))
+    counts = np.where(steps > SHORTEST, steps - RUN, 0)  # the last step has no action
+    episode = np.repeat(np.arange(len(steps)), counts)
+    rows = np.arange(len(episode)) + np.repeat(starts[:-1] - (np.cumsum(counts) - counts), counts)
+    moving = _moving(observation, starts, rows, episode)
+    return _smallest(runs[rows[moving]], np.bincount(episode[moving], minlength=len(steps)))
 
 
 def near_pairs(sketches: np.ndarray) -> np.ndarray:
@@ -57,7 +57,7 @@ def near_pairs(sketches: np.ndarray) -> np.ndarray:
 
     Of many episodes that are all near, each is paired with the first and with some before it.
     """
-    row, column = np.nonzero(sketches != EMPTY)
+    row, column = np.nonzero(_occurs_twice(sketches) & (sketches != EMPTY))
     order = np.lexsort((row, sketches[row, column]))
     row, value = row[order], sketches[row, column][order]
     begins = np.flatnonzero(np.concatenate([[True], value[1:] != value[:-1]])) if len(value) else np.zeros(0, np.int64)
@@ -109,9 +109,12 @@ class Sketcher:
 
 def _step_hashes(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Returns [N] uint64, a hash of the coarse values of each step."""
-    columns = np.concatenate([_coarse(array) for array in arrays], axis=1)
-    weights = _mixed(np.arange(1, columns.shape[1] + 1, dtype=np.uint64)) | np.uint64(1)
-    return _mixed((columns * weights).sum(axis=1, dtype=np.uint64))  # products and sums wrap around
+    columns = [column for array in arrays for column in array.T]
+    weights = _mixed(np.arange(1, len(columns) + 1, dtype=np.uint64)) | np.uint64(1)
+    hashes = np.zeros(len(arrays[0]), np.uint64)
+    for column, weight in zip(columns, weights, strict=True):
+        hashes += _coarse(column) * weight  # wraps around
+    return _mixed(hashes)
 
 
 def _moving(observation: Sequence[np.ndarray], starts: np.ndarray, rows: np.ndarray, episode: np.ndarray) -> np.ndarray:
@@ -119,15 +122,17 @@ def _moving(observation: Sequence[np.ndarray], starts: np.ndarray, rows: np.ndar
 
     Movement is what a run changes in the columns of an observation, each as a part of its range in the episode, summed.
     """
-    movement = np.zeros(len(rows))
+    steps = np.diff(starts)
+    movement = np.zeros(max(starts[-1] - RUN, 0))
     with np.errstate(invalid="ignore", over="ignore"):
-        for array in observation:
-            values = array.astype(np.float64, copy=False)
+        for column in (column for array in observation for column in array.T):
+            values = column.astype(np.float64)
             widths = np.maximum.reduceat(values, starts[:-1]) - np.minimum.reduceat(values, starts[:-1])
-            parts = np.abs(values[rows + RUN] - values[rows]) / np.where(widths > 0, widths, 1)[episode]
-            movement += np.nan_to_num(parts).sum(axis=1)
-    sums = np.bincount(episode, movement, len(starts) - 1)
-    means = sums / np.bincount(episode, minlength=len(starts) - 1).clip(1)
+            parts = np.abs(values[RUN:] - values[:-RUN]) / np.repeat(np.where(widths > 0, widths, 1), steps)[:-RUN]
+            movement += parts if np.isfinite(parts).all() else np.nan_to_num(parts)
+    movement = movement[rows]
+    count = len(steps)
+    means = np.bincount(episode, movement, count) / np.bincount(episode, minlength=count).clip(1)
     moving: np.ndarray = movement >= STILL * means[episode]
     return moving
 
@@ -143,7 +148,7 @@ def _few(array: np.ndarray) -> np.ndarray:
 
 
 def _coarse(rows: np.ndarray) -> np.ndarray:
-    """Returns [N, D] uint64: integers as they are, floats rounded to an eighth of their power of two."""
+    """Returns an array as uint64: integers as they are, floats rounded to an eighth of their power of two."""
     if rows.dtype.kind != "f":
         return rows.astype(np.int64).view(np.uint64)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -159,21 +164,33 @@ def _mixed(values: np.ndarray) -> np.ndarray:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-def _smallest(hashes: np.ndarray, episode: np.ndarray, count: int) -> np.ndarray:
-    """Returns [count, KEPT]: the smallest different hashes of each episode, none where there are fewer than FEWEST."""
-    order = np.argsort(hashes)
-    owner = episode[order].astype(np.uint16 if count <= 1 << 16 else np.int64)  # few bits are sorted in one go
-    order = order[np.argsort(owner, kind="stable")]
-    hashes, episode = hashes[order], episode[order]
-    new = np.ones(len(hashes), bool)
-    new[1:] = (hashes[1:] != hashes[:-1]) | (episode[1:] != episode[:-1])
-    hashes, episode = hashes[new], episode[new]
-    different = np.bincount(episode, minlength=count)
-    rank = np.arange(len(hashes)) - np.repeat(np.cumsum(different) - different, different)
-    kept = (rank < KEPT) & (different[episode] >= FEWEST)
-    sketches = np.full((count, KEPT), EMPTY)
-    sketches[episode[kept], rank[kept]] = hashes[kept]
+def _smallest(hashes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Returns [E, KEPT]: the smallest different hashes of each episode, none where there are fewer than FEWEST.
+
+    hashes: those of one episode after another. counts: [E], how many are of each.
+    """
+    sketches = np.full((len(counts), KEPT), EMPTY)
+    firsts, sizes = np.cumsum(counts) - counts, np.frexp(counts - 0.5)[1]  # 2**size is the next power of two
+    for size in np.unique(sizes[counts >= FEWEST]).tolist():
+        members = np.flatnonzero((sizes == size) & (counts >= FEWEST))
+        place = np.arange(2**size)
+        row = np.minimum(firsts[members, None] + place, len(hashes) - 1)
+        table = np.sort(np.where(place < counts[members, None], hashes[row], EMPTY), axis=1)
+        again = table[:, 1:] == table[:, :-1]
+        table[:, 1:][again] = EMPTY
+        smallest = np.sort(table, axis=1)[:, :KEPT] if again.any() else table[:, :KEPT]
+        enough = smallest[:, FEWEST - 1] != EMPTY
+        sketches[members[enough], : smallest.shape[1]] = smallest[enough]
     return sketches
+
+
+def _occurs_twice(values: np.ndarray) -> np.ndarray:
+    """Returns whether each value is in the array again, of the shape of values. Of most data, only a few are."""
+    ordered = np.sort(values, axis=None)
+    again = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    place = np.searchsorted(again, values).clip(max=max(len(again) - 1, 0))
+    is_again: np.ndarray = again[place] == values if len(again) else np.zeros(values.shape, bool)
+    return is_again
 
 
 def _similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:

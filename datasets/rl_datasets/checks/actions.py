@@ -45,14 +45,16 @@ class _Saturated(Running):
         self._first: list[tuple[int, int]] = []  # (number, transitions) of episodes that are saturated throughout
 
     def block(self, block: Block) -> Iterator[Fault]:
+        self._steps += len(block.reward) - len(block.number)
+        self._episodes += len(block.number)
+        least, greatest = block.action_extremes
+        if (least[:, None] > self._low).all() and (greatest[:, None] < self._high).all():
+            return
         columns = block.action_columns
         at_bound = (columns <= self._low) | (columns >= self._high)
-        inner = ~block.is_last
-        self._count += (at_bound & inner).sum(axis=1)
-        self._steps += int(inner.sum())
+        self._count += (at_bound & ~block.is_last).sum(axis=1)
         inside = np.add.reduceat((~at_bound.all(axis=0)).astype(np.int64), block.starts[:-1])
         full = np.flatnonzero((inside <= (1 - self.options.share) * block.lengths) & (block.lengths >= FEWEST))
-        self._episodes += len(block.number)
         self._full += len(full)
         self._first += [(int(block.number[index]), int(block.lengths[index])) for index in full[: KEPT - len(self._first)]]
         yield from ()
@@ -79,10 +81,10 @@ class _Range(Running):
         self._steps = 0
 
     def block(self, block: Block) -> Iterator[Fault]:
-        columns = block.action_columns
-        low, high = block.action_extremes
+        columns, (low, high) = block.action_columns, block.action_extremes
         self._low, self._high = np.fmin(self._low, low), np.fmax(self._high, high)
-        self._ones += (np.abs(columns) == 1).sum(axis=1)
+        if ((self._low >= -1) & (self._high <= 1)).any():
+            self._ones += (np.abs(columns) == 1).sum(axis=1)
         self._steps += columns.shape[1]
         yield from ()
 

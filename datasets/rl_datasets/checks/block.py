@@ -133,6 +133,13 @@ class Block:
         """Whether row t and row t + 1 are of one episode, [N - 1] bool."""
         return ~self.is_last[:-1]
 
+    @cached_property
+    def is_action_changed(self) -> np.ndarray:
+        """Whether the action of row t + 1 is another than that of row t, [N - 1] bool; so it is not where row t + 1 is a last one."""
+        columns = self.action_columns
+        is_changed: np.ndarray = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+        return is_changed
+
     def observation_changes(self, leaf: int) -> np.ndarray:
         """Returns row t + 1 less row t of a leaf of floats, as columns [D, N - 1]; 0 where episodes meet."""
         if leaf not in self._changes:

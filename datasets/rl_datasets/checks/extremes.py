@@ -56,10 +56,10 @@ class _Off(Running):
 
     def current(self, place: int | str) -> np.ndarray:
         """The limits by the sample so far; computed anew when it is four times as large."""
-        sample = self.sample
-        assert sample is not None, "the block was sampled before it came here"
         rows, limits = self._known.get(place, (0, np.zeros(0)))
-        if len(sample.reward) >= 4 * rows:
+        if self.expected.sampler.rows >= 4 * rows:
+            sample = self.sample
+            assert sample is not None, "the block was sampled before it came here"
             rows, limits = self._known[place] = len(sample.reward), self.limits(sample, place)
         return limits
 

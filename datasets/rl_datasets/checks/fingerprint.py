@@ -8,8 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-NARROW = 256  # elements; a wider row is hashed along memory
-ROWS = 1 << 12
+WORDS = 1 << 16  # hashed at once
 
 
 def row_hashes(array: np.ndarray, stream: int) -> np.ndarray:
@@ -17,13 +16,10 @@ def row_hashes(array: np.ndarray, stream: int) -> np.ndarray:
     words = _words(array)
     multipliers = _multipliers(words.shape[1], stream)
     hashes = np.zeros(len(array), np.uint64)
-    for start in range(0, len(array), ROWS):  # a part that stays in the processor's cache
-        part = slice(start, start + ROWS)
-        if words.shape[1] > NARROW:
-            hashes[part] = np.einsum("nd,d->n", words[part].astype(np.uint64), multipliers)
-            continue
-        for column, multiplier in zip(np.array(words[part].T, order="C"), multipliers, strict=True):
-            hashes[part] += column * multiplier
+    size = max(WORDS // max(words.shape[1], 1), 1)  # rows of a part that stays in the processor's cache
+    for start in range(0, len(array), size):
+        part = slice(start, start + size)
+        np.einsum("nd,d->n", words[part].astype(np.uint64), multipliers, out=hashes[part])
     return hashes
 
 

@@ -61,11 +61,11 @@ class _NearDuplicates(Running):
 
     def _chosen(self, block: Block) -> np.ndarray:
         """Returns some of the rows, by what is in them, so that a copy has the same; and all last rows."""
-        place = next(i for i, leaf in enumerate(self.expected.observation) if leaf.is_float or leaf.spec.is_image)
-        array = block.observation[place].reshape(len(block.reward), -1)
-        code = np.zeros(len(array), np.uint32)
-        for column in array.T[:: -(-array.shape[1] // COLUMNS_OF_CHOICE)]:
-            coarse = (column.astype(np.float32).view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)
+        place, leaf = next((i, leaf) for i, leaf in enumerate(self.expected.observation) if leaf.is_float or leaf.spec.is_image)
+        columns = block.observation_columns(place) if leaf.is_narrow else block.observation[place].reshape(len(block.reward), -1).T
+        code = np.zeros(len(block.reward), np.uint32)
+        for column in columns[:: -(-len(columns) // COLUMNS_OF_CHOICE)]:
+            coarse = (column.astype(np.float32, copy=False).view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)
             code = (code + coarse) * np.uint32(0x9E3779B1)  # wraps around; high bits depend on all
         chosen = (code ^ (code >> np.uint32(15))) * np.uint32(0x85EBCA6B) <= np.uint32(0xFFFFFFFF // (self._shares or 1))
         return np.flatnonzero(chosen | block.is_last)

@@ -91,21 +91,20 @@ class _FrozenSensors(Running):
     def block(self, block: Block) -> Iterator[Fault]:
         if len(block.reward) < 2:
             return
-        moving = _changes(block.action_columns)
+        moving, sames = block.is_action_changed.copy(), []
         for place, leaf in enumerate(self.expected.observation):
             if _is_columns(leaf):
-                moving |= (block.observation_changes(place) != 0).any(axis=0)
+                same = block.observation_changes(place) == 0
             else:
-                moving |= block.leaf_hashes[place][1:] != block.leaf_hashes[place][:-1]
-        for place, leaf in enumerate(self.expected.observation):
+                same = (block.leaf_hashes[place][1:] == block.leaf_hashes[place][:-1])[None]
+            moving |= ~same.all(axis=0)
+            same[:, block.lasts[:-1]] = False
+            sames.append(same)
+        for place, (leaf, same) in enumerate(zip(self.expected.observation, sames, strict=True)):
+            columns = np.zeros((1, len(block.reward)))
             if _is_columns(leaf):
-                columns = block.observation_columns(place)
-                low, high = block.observation_extremes(place)
+                columns, (low, high) = block.observation_columns(place), block.observation_extremes(place)
                 self._low[place], self._high[place] = np.fmin(self._low[place], low), np.fmax(self._high[place], high)
-                same = (block.observation_changes(place) == 0) & block.is_inner
-            else:
-                hashes = block.leaf_hashes[place]
-                columns, same = np.zeros((1, len(hashes))), ((hashes[1:] == hashes[:-1]) & block.is_inner)[None]
             self._runs[place].add(block, same, columns, moving)
         yield from ()
 
@@ -134,12 +133,12 @@ class _IdleActions(Running):
 
     def block(self, block: Block) -> Iterator[Fault]:
         if len(block.reward) > 1:
-            columns = block.action_columns
-            same: np.ndarray = np.logical_not(_changes(columns) | block.is_last[:-1] | block.is_last[1:])
+            same: np.ndarray = np.logical_not(block.is_action_changed | block.is_last[:-1] | block.is_last[1:])
             if self.expected.action.is_float:
-                inside: np.ndarray = np.logical_or.reduce((columns > self._low) & (columns < self._high))
-                same &= inside[1:]  # all at a bound is saturation
-            self._runs.add(block, same[None], columns[:1].astype(np.float64), None)
+                rows = np.flatnonzero(same)
+                columns = block.action_columns[:, rows + 1]
+                same[rows] = ((columns > self._low) & (columns < self._high)).any(axis=0)  # all at a bound is saturation
+            self._runs.add(block, same[None], block.action_columns[:1], None)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:  # noqa: ARG002
@@ -187,12 +186,6 @@ def _make_images(expected: Expected, options: Options) -> Running | NotApplicabl
 
 def _is_columns(leaf: Leaf) -> bool:
     return leaf.is_float and leaf.is_narrow
-
-
-def _changes(columns: np.ndarray) -> np.ndarray:
-    """Whether any column changes from row t to row t + 1, [N - 1] bool."""
-    changes: np.ndarray = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
-    return changes
 
 
 def _has_run(repeated: np.ndarray) -> bool:

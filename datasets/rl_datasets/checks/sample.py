@@ -69,22 +69,22 @@ class Sampler:
     def __init__(self, leaves: tuple[Leaf, ...], action: Leaf) -> None:
         self._narrow = [leaf.is_narrow for leaf in leaves]
         width = sum(leaf.size for leaf in leaves if leaf.is_narrow) + action.size + 1
-        self._rows = min(ROWS, max(VALUES // width, 4 * SEGMENT))
+        self._limit = min(ROWS, max(VALUES // width, 4 * SEGMENT))
         self._stride = 1
         self._parts: list[Sample] = []
-        self._count = 0
+        self.rows = 0  # of the sample so far
 
     def add(self, block: Block) -> None:
         kept = np.flatnonzero(block.number % self._stride == 0)
         if not len(kept):
             return
         self._parts.append(self._cut(block, kept))
-        self._count += len(self._parts[-1].reward)
-        while self._count > self._rows and sum(len(part.number) for part in self._parts) > 1:
+        self.rows += len(self._parts[-1].reward)
+        while self.rows > self._limit and sum(len(part.number) for part in self._parts) > 1:
             self._stride *= 2
             self._parts = [_kept(part, part.number % self._stride == 0) for part in self._parts]
             self._parts = [part for part in self._parts if len(part.number)]
-            self._count = sum(len(part.reward) for part in self._parts)
+            self.rows = sum(len(part.reward) for part in self._parts)
 
     def result(self) -> Sample | None:
         """Returns the sample so far; None where nothing was added."""

@@ -13,6 +13,7 @@ from rl_datasets.stats import Moments, merge
 
 COLUMNS = 32  # of an array that are described one by one; a larger array is described as a whole
 CATEGORIES = 32  # values of a category that are counted one by one
+PART, ROWS = 1 << 16, 1 << 13  # numbers and rows summed at once; of more rows, a dot product would start threads
 
 
 class RunningSummary:
@@ -122,18 +123,28 @@ class _Integers:
 
 
 def _moments(columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> Moments:
-    """Returns the moments of columns [D, N], N > len(left_out), column by column, for one stays in the processor's cache."""
-    rows, means, squares = columns.shape[1] - len(left_out), [], []
+    """Returns the moments of columns [D, N], N > len(left_out), in one pass over parts that stay in the processor's cache.
+
+    Sums are of what lies beyond the first row, so that a large mean beside a small deviation costs no digits.
+    """
+    rows, low, high = columns.shape[1] - len(left_out), *extremes
+    first = columns[:, :1].astype(np.float64)
+    size = min(PART // max(len(columns), 1) + 1, ROWS)
     with np.errstate(invalid="ignore", over="ignore"):
-        for column in columns:
-            values = column.astype(np.float64)
-            values[left_out] = 0
-            means.append(values.sum() / rows)
-            values -= means[-1]
-            values[left_out] = 0
-            squares.append(np.einsum("n,n->", values, values))  # a dot product would start threads
-    low, high = extremes
-    return Moments(rows, np.array(means), np.array(squares), low.astype(np.float64), high.astype(np.float64))
+        sums, squares = _sums(columns[:, left_out], first)
+        sums, squares = -sums, -squares
+        for start in range(0, columns.shape[1], size):
+            more, more_squares = _sums(columns[:, start : start + size], first)
+            sums, squares = sums + more, squares + more_squares
+        squares = np.maximum(squares - sums**2 / rows, 0)
+        return Moments(rows, first[:, 0] + sums / rows, squares, low.astype(np.float64), high.astype(np.float64))
+
+
+def _sums(columns: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sums of columns [D, N] less `first` [D, 1], and of its squares, each [D] float64."""
+    beyond = columns.astype(np.float64)
+    beyond -= first
+    return beyond.sum(axis=1), np.vecdot(beyond, beyond)
 
 
 def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:
