@@ -8,7 +8,7 @@ from itertools import groupby
 from rich.console import Console
 
 from pipelines.commands.telling import tell
-from pipelines.lineage.past import Run, history
+from pipelines.lineage.history import Run, history
 from pipelines.lineage.revisions import is_shallow
 from pipelines.lineage.wording import change_lines, interval, listed
 

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.lineage.changes import other_data, version_of
-from pipelines.lineage.past import history as runs_of
-from pipelines.lineage.past_records import execution_of
+from pipelines.lineage.history import history as runs_of
+from pipelines.lineage.past_runs import execution_of
 from pipelines.lineage.records import CODE, CONTENT, INTEGRITY, MACHINE, PACKAGES, PARAMETERS, RUN, Content, Record
 from pipelines.lineage.revisions import run_project, stages_here
 from pipelines.lineage.store import Store

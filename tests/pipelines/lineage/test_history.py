@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from pipelines.lineage.changes import Kind
+from pipelines.lineage.history import history as runs_of
 from pipelines.lineage.impact import State, impact, touched_by_episode
 from pipelines.lineage.lockfile import parse_lock
-from pipelines.lineage.past import history as runs_of
 from pipelines.lineage.revisions import _stages
 from rl_datasets.errors import HindcastError
 from tests.pipelines.lineage.small_project import History, copy, edit, git, reproduce, write

@@ -9,7 +9,7 @@ from pipelines.lineage.changes import Change, other_data, output_changes, run_ch
 from pipelines.lineage.graph import Graph, inside_project, overlap
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.outcomes import metrics_of
-from pipelines.lineage.past_records import Execution, PastRecords, execution_of
+from pipelines.lineage.past_runs import Execution, PastRecords, execution_of
 from pipelines.lineage.revisions import Commit, Step, commits_changing, run_project, stages_here, steps
 from pipelines.lineage.stages import require_project
 from pipelines.lineage.store import Store
