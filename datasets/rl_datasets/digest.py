@@ -18,7 +18,7 @@ _to_json = json.JSONEncoder(sort_keys=True).encode
 
 
 def content_key(episode: Episode) -> str:
-    """Returns the hash of what happened: steps and ending, without id and metadata. Equal for repeated episodes."""
+    """Returns the hash of what happened: steps and ending, without id, metadata and step metadata. Equal for repeated episodes."""
     parts: list[bytes | memoryview] = []
     leaves = named_leaves(episode.observation, "observation")
     for name, array in (*leaves, ("action", episode.action), ("reward", episode.reward), ("discount", episode.discount)):
@@ -28,8 +28,10 @@ def content_key(episode: Episode) -> str:
 
 
 def episode_digest(episode: Episode) -> str:
-    """Returns the hash of content, id and metadata. Raises HindcastError where metadata holds other than strings and numbers."""
+    """Returns the hash of content, id, metadata and step metadata. Raises HindcastError where metadata is no string and no number."""
     label = [content_key(episode), episode.episode_id, plain_metadata(episode)]
+    if episode.step_metadata:
+        label.append(_step_metadata_key(episode))
     return hashlib.sha256(_to_json(label).encode()).hexdigest()
 
 
@@ -58,6 +60,15 @@ class DatasetDigest:
 def combined_digest(splits: Mapping[str, str]) -> str:
     """Returns the digest of a whole data set from the digests of its splits by name."""
     return hashlib.sha256(_to_json(dict(splits)).encode()).hexdigest()
+
+
+def _step_metadata_key(episode: Episode) -> str:
+    """Returns the hash of arrays by name, whatever their order; a list of texts counts as JSON writes it."""
+    parts: list[bytes | memoryview] = []
+    for name, array in sorted(episode.step_metadata.items()):
+        content = _to_json(array.tolist()).encode() if array.dtype == object else _bytes(array)
+        parts += _header(name, array.dtype, array.shape), content
+    return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
 @lru_cache(maxsize=2**14)

@@ -57,6 +57,7 @@ class Packed(NamedTuple):
     reward: np.ndarray  # [N]
     discount: np.ndarray  # [N]
     labels: Sequence[tuple[str, bool, Mapping[str, str | int | float]]]  # [E] id, is_terminal, metadata
+    step_metadata: Mapping[str, np.ndarray] = {}  # by name, [N, ...]; collected episodes have none
 
 
 def aligned(spec: EnvSpec, recordings: Sequence[Recording]) -> Packed | None:
@@ -83,12 +84,13 @@ def unpack(packed: Packed | None) -> Iterator[Episode]:
     """Yields the episodes that were packed; their arrays are parts of the packed ones."""
     if packed is None:
         return
-    observation, action, reward, discount = packed.observation, packed.action, packed.reward, packed.discount
+    observation, action, reward, discount, kept = packed.observation, packed.action, packed.reward, packed.discount, packed.step_metadata
     lone = isinstance(observation, np.ndarray)
     for (start, end), (episode_id, is_terminal, metadata) in zip(pairwise(packed.edges.tolist()), packed.labels, strict=True):
         rows = slice(start, end)
         observed = observation[rows] if lone else tree.map_structure(lambda leaf, rows=rows: leaf[rows], observation)
-        yield Episode(episode_id, observed, action[rows], reward[rows], discount[rows], is_terminal, metadata)
+        beside = {name: array[rows] for name, array in kept.items()} if kept else kept
+        yield Episode(episode_id, observed, action[rows], reward[rows], discount[rows], is_terminal, metadata, beside)
 
 
 def truncate(episode: Episode, length: int) -> Episode:
@@ -98,7 +100,8 @@ def truncate(episode: Episode, length: int) -> Episode:
     action, reward, discount = (array[: length + 1].copy() for array in (episode.action, episode.reward, episode.discount))
     action[-1] = reward[-1] = discount[-1] = 0
     observation = tree.map_structure(lambda leaf: leaf[: length + 1], episode.observation)
-    return replace(episode, observation=observation, action=action, reward=reward, discount=discount, is_terminal=False)
+    kept = {name: array[: length + 1] for name, array in episode.step_metadata.items()}
+    return replace(episode, observation=observation, action=action, reward=reward, discount=discount, is_terminal=False, step_metadata=kept)
 
 
 def copy_nest(observation: Tree) -> Tree:

@@ -21,6 +21,8 @@ Tree = Any  # a nest of dicts and tuples; the leaves are arrays or ArraySpecs
 Array = Any  # NumPy outside of jit, JAX inside, TensorFlow in the stream's graph
 Bound = float | tuple[float, ...]
 
+TEXT = "text"  # the dtype of strings: an array of objects, each a str; only step metadata and columns of sources have it
+
 
 @dataclass(frozen=True)
 class ArraySpec:
@@ -41,6 +43,15 @@ class ArraySpec:
         return self.num_values is not None
 
     @property
+    def is_text(self) -> bool:
+        return self.dtype == TEXT
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """What arrays of this spec have."""
+        return np.dtype(object if self.is_text else self.dtype)
+
+    @property
     def is_image(self) -> bool:
         """A uint8 array of [height, width, channels]."""
         return self.dtype == "uint8" and len(self.shape) == 3 and self.shape[2] <= min(self.shape[:2])
@@ -59,7 +70,9 @@ class ArraySpec:
         return dataclasses.replace(self, minimum=as_bound(minimum), maximum=as_bound(maximum), num_values=num_values)
 
     def zeros(self, *leading: int) -> np.ndarray:
-        return np.zeros((*leading, *self.shape), self.dtype)
+        """Returns an array of zeros, or of empty texts, [*leading, *shape]."""
+        shape = (*leading, *self.shape)
+        return np.full(shape, "", object) if self.is_text else np.zeros(shape, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,10 @@ class ReferenceReturns:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an environment takes and gives, and how to make it again. Hashable, so it can be static under `jit`."""
+    """What an environment takes and gives, and how to make it again. Hashable, so it can be static under `jit`.
+
+    `step_metadata` declares what data keep of each step beside that. A "/" in a name nests it, as in "infos/height".
+    """
 
     env_id: str
     observation: Tree  # of ArraySpec
@@ -82,19 +98,21 @@ class EnvSpec:
     reward_range: tuple[float, float] = (-math.inf, math.inf)
     max_episode_steps: int | None = None
     reference_returns: ReferenceReturns | None = None
+    step_metadata: Mapping[str, ArraySpec] = field(default_factory=dict)  # by name; also texts and float64
 
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_json(), sort_keys=True))
 
     def to_json(self) -> dict[str, Any]:
-        """Returns plain JSON values; an infinite bound becomes the string "inf" or "-inf"."""
+        """Returns plain JSON values; an infinite bound becomes the string "inf" or "-inf". Without step metadata, nothing is said of it."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         values["observation"] = _encode_tree(self.observation)
         values["action"] = _encode_tree(self.action)
         values["env_kwargs"] = dict(self.env_kwargs)
         values["reward_range"] = _encode_bound(self.reward_range)
         values["reference_returns"] = self.reference_returns and dataclasses.asdict(self.reference_returns)
-        return values
+        kept = values.pop("step_metadata")
+        return {**values, "step_metadata": _encode_tree(kept)} if kept else values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "EnvSpec":
@@ -106,6 +124,7 @@ class EnvSpec:
                 "action": _decode_tree(values["action"]),
                 "reward_range": _decode_bound(values["reward_range"]),
                 "reference_returns": references and ReferenceReturns(**references),
+                "step_metadata": _decode_tree(values.get("step_metadata", {"dict": {}})),
             }
             return cls(**{**values, **decoded})
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -120,6 +139,7 @@ class Episode:
     """One episode of T transitions as T+1 steps, aligned as this file's docstring says.
 
     `metadata` holds strings and numbers only; `seed` (int, -1 where unknown), `policy` and `environment` are always there.
+    `step_metadata` is what the spec declares of each step, the last one included; nothing is learnt from it.
     """
 
     episode_id: str
@@ -129,6 +149,7 @@ class Episode:
     discount: np.ndarray  # [T+1] float32, last zero
     is_terminal: bool  # whether o_T is a terminal state; False for a truncated episode
     metadata: Mapping[str, str | int | float] = field(default_factory=dict)
+    step_metadata: Mapping[str, np.ndarray] = field(default_factory=dict)  # by name, [T+1, ...]
 
     @property
     def length(self) -> int:
@@ -180,7 +201,9 @@ def validate_episode(episode: Episode, spec: EnvSpec) -> None:
 def episode_validator(spec: EnvSpec) -> Callable[[Episode], None]:
     """Returns what `validate_episode` does, for many episodes of one spec."""
     leaves = [*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", _SCALAR), ("discount", _SCALAR)]
-    expected = [(name, leaf.shape, np.dtype(leaf.dtype)) for name, leaf in leaves]
+    leaves += [(f"step_metadata/{name}", leaf) for name, leaf in spec.step_metadata.items()]
+    expected = [(name, leaf.shape, leaf.numpy_dtype) for name, leaf in leaves]
+    texts = [name for name, leaf in spec.step_metadata.items() if leaf.is_text]
     is_lone = isinstance(spec.observation, ArraySpec)
 
     def validate(episode: Episode) -> None:
@@ -189,13 +212,22 @@ def episode_validator(spec: EnvSpec) -> Callable[[Episode], None]:
         steps = len(episode.reward)
         if steps < 2:
             raise HindcastError(f"Episode '{episode.episode_id}' has {steps} steps; an episode needs at least 2 (one transition).")
-        found = (*(leaf for _, leaf in named_leaves(episode.observation, "")), episode.action, episode.reward, episode.discount)
+        kept = episode.step_metadata
+        if kept.keys() != spec.step_metadata.keys():
+            raise HindcastError(
+                f"Episode '{episode.episode_id}' has the step metadata {', '.join(sorted(kept)) or 'none'}, but the spec says "
+                f"{', '.join(sorted(spec.step_metadata)) or 'none'}. Fix the builder's spec() or the episode."
+            )
+        observed = (leaf for _, leaf in named_leaves(episode.observation, ""))
+        found = (*observed, episode.action, episode.reward, episode.discount, *map(kept.__getitem__, spec.step_metadata))
         for (name, shape, dtype), array in zip(expected, found, strict=True):
             if array.shape != (steps, *shape) or array.dtype != dtype:
                 raise HindcastError(
                     f"Episode '{episode.episode_id}': {name} is {array.dtype}{list(array.shape)}, but the spec says "
                     f"{dtype}{[steps, *shape]}. Fix the builder's spec() or the episode."
                 )
+        for name in texts:
+            _require_texts(kept[name], name, episode.episode_id)
 
     return validate
 
@@ -205,6 +237,15 @@ def _require_nested_alike(episode: Episode, spec: EnvSpec) -> None:
         tree.assert_same_structure(spec.observation, episode.observation)
     except (TypeError, ValueError) as error:
         raise HindcastError(f"Episode '{episode.episode_id}': observation is nested otherwise than the spec says: {error}") from error
+
+
+def _require_texts(array: np.ndarray, name: str, episode_id: str) -> None:
+    try:
+        "".join(array.ravel().tolist()).encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise HindcastError(
+            f"Episode '{episode_id}': step_metadata/{name} is text, but not each a str that UTF-8 can hold ({error}). Fix the builder."
+        ) from error
 
 
 _SCALAR = ArraySpec((), "float32")

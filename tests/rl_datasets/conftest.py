@@ -1,7 +1,7 @@
 """Toy data sets whose every value tells where it belongs: 203.0 is step 3 of episode 2."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import hypothesis
@@ -36,17 +36,23 @@ def vector_toy() -> Toy:
 
 
 def nested_toy() -> Toy:
-    """An image, and a tuple of a vector and a token."""
+    """An image, and a tuple of a vector and a token; beside each step a time, a text and a pair of bytes."""
     token = ArraySpec((), "int64", 0, 2**40, 2**40 + 1)
     pose = (ArraySpec((2,), "float32", (-1.0, -np.inf), (1.0, np.inf)), token)
     observation = {"camera": ArraySpec((4, 5, 3), "uint8", 0, 255), "pose": pose}
-    spec = EnvSpec("Nested-v0", observation, ArraySpec((2,), "float32", -1, 1), {"size": 3}, (0.0, 1.0), 12)
+    kept = {"time": ArraySpec((), "float64"), "infos/note": ArraySpec((), "text"), "infos/pair": ArraySpec((2,), "uint8", 0, 255)}
+    spec = EnvSpec("Nested-v0", observation, ArraySpec((2,), "float32", -1, 1), {"size": 3}, (0.0, 1.0), 12, step_metadata=kept)
 
     def observe(at: np.ndarray) -> dict[str, object]:
         camera = (at.astype(np.int64)[:, None, None, None] + np.arange(60).reshape(4, 5, 3)) % 256
         return {"camera": camera.astype(np.uint8), "pose": (np.stack([at, -at], axis=1), at.astype(np.int64) << 30)}
 
-    return Toy(spec, [_episode(i, observe, lambda at: np.stack([at, at + 1], axis=1) / 2048) for i in range(len(LENGTHS))])
+    def annotate(at: np.ndarray) -> dict[str, np.ndarray]:
+        notes = np.array([f"Schritt {step:g}: naß" if step % 2 else "" for step in at], object)
+        return {"time": 1.7e9 + at / 3, "infos/note": notes, "infos/pair": np.stack([at, at + 1], axis=1).astype(np.uint8)}
+
+    episodes = [_episode(i, observe, lambda at: np.stack([at, at + 1], axis=1) / 2048) for i in range(len(LENGTHS))]
+    return Toy(spec, [replace(e, step_metadata=annotate(np.arange(e.length + 1) + 100.0 * i)) for i, e in enumerate(episodes)])
 
 
 def _episode(index: int, observe: Callable[[np.ndarray], object], act: Callable[[np.ndarray], np.ndarray]) -> Episode:

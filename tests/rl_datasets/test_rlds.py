@@ -1,5 +1,6 @@
 """Our writer and reader: the identity, the bytes, and what TFDS makes of them."""
 
+import hashlib
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ from rl_datasets.rlds.features import dataset_features, encode_episode
 from rl_datasets.rlds.quiet_tensorflow import tfds
 
 ROOT = Path(__file__).parents[2]
+SHARD = "toy-train.tfrecord-00000-of-00001"
 
 
 def contents(folder):
@@ -28,6 +30,9 @@ def assert_same(found, expected):
     fields = [(e.observation, e.action, e.reward, e.discount) for e in (found, expected)]
     for one, other in zip(tree.flatten(fields[0]), tree.flatten(fields[1]), strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
+    assert found.step_metadata.keys() == expected.step_metadata.keys()
+    for name, array in expected.step_metadata.items():
+        np.testing.assert_array_equal(found.step_metadata[name], array, strict=True)
 
 
 def test_what_is_read_is_what_was_written(toy, tmp_path):
@@ -75,6 +80,9 @@ def test_every_example_is_what_tfds_would_serialise(toy):
             observation = {"camera": observation["camera"], "pose": {"0": observation["pose"][0], "1": observation["pose"][1]}}
         steps = {"observation": observation, "action": episode.action, "reward": episode.reward, "discount": episode.discount}
         steps.update(zip(("is_first", "is_last", "is_terminal"), flags, strict=True))
+        if toy.spec.step_metadata:
+            kept = episode.step_metadata
+            steps["metadata"] = {"time": kept["time"], "infos": {"note": list(kept["infos/note"]), "pair": kept["infos/pair"]}}
         encoded = features.encode_example({"steps": steps, "episode_id": episode.episode_id, **episode.metadata})
         assert encode_episode(episode, episode.metadata) == serializer.get_tf_example(encoded).SerializeToString(deterministic=True)
 
@@ -96,6 +104,9 @@ for episode in builder.as_dataset(split="train"):
         "terminal": steps["is_terminal"].numpy().tolist(),
         "score": float(episode["score"]),
         "policy": episode["policy"].numpy().decode(),
+        "time": steps["metadata"]["time"].numpy().tolist(),
+        "note": [note.decode() for note in steps["metadata"]["infos"]["note"].numpy()],
+        "pair": steps["metadata"]["infos"]["pair"].numpy().tolist(),
     }
 print(json.dumps(found))
 loaded = tfds.load("toy", data_dir=data_dir, split="train")
@@ -122,6 +133,9 @@ def test_tfds_reads_it_with_no_code_of_ours(nested, tmp_path):
             "terminal": [False] * episode.length + [episode.is_terminal],
             "score": episode.metadata["score"],
             "policy": "random",
+            "time": episode.step_metadata["time"].tolist(),
+            "note": episode.step_metadata["infos/note"].tolist(),
+            "pair": episode.step_metadata["infos/pair"].tolist(),
         }
     assert metadata["environment"] == "Nested-v0"
 
@@ -168,6 +182,13 @@ def test_another_process_writes_the_same_bytes_and_a_full_disk_leaves_nothing(ne
     assert "Could not write" in message
     assert "free space" in message
     assert left == []
+
+
+def test_data_without_step_metadata_have_the_bytes_that_they_always_had(vector, tmp_path):
+    written = write_rlds(tmp_path, "toy", "1.0.0", vector.spec, {"train": vector.episodes}, shards=1)
+    assert written.digest == "830cc7bef990f62eeb5259454350fcc8a62a203f82568da75da62812fdbd208e"
+    files = {name: hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()[:16] for name in ("metadata.json", SHARD)}
+    assert files == {"metadata.json": "e9644c8d582fa3cb", SHARD: "ea4e897e3dcf00d9"}
 
 
 def test_metadata_says_what_the_data_are(vector, tmp_path):

@@ -14,8 +14,9 @@ from pydantic import Field
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.builder import FileImportBuilder, FileOptions
-from rl_datasets.importing.parts import TEXT, BasePart, Column, Part
+from rl_datasets.importing.parts import BasePart, Column, Part
 from rl_datasets.importing.source import require_kind
+from rl_datasets.schema import TEXT
 
 if TYPE_CHECKING:
     import h5py

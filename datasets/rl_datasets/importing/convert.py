@@ -12,7 +12,7 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.ends import EpisodeRows, breaks, find_episodes
-from rl_datasets.importing.mapping import MappingOptions
+from rl_datasets.importing.mapping import Array, MappingOptions
 from rl_datasets.importing.parts import TIME, Part
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import Resolved, resolve
@@ -52,6 +52,8 @@ def convert(parts: Iterable[Part], options: MappingOptions, spec: EnvSpec, repor
             columns = resolve(options, part)
             if columns.ignored:
                 report.once(f"Columns that were left out: {', '.join(columns.ignored)}.")
+            if columns.step_metadata:
+                report.once(f"Columns that are kept as step metadata: {', '.join(columns.step_metadata.values())}.")
             episodes, ordered = find_episodes(options, columns, part)
             yield from _Converter(options, spec, columns, episodes, ordered, report).episodes(seen)
         finally:
@@ -151,9 +153,22 @@ class _Converter:
         self.next_makers = {
             name: ArrayMaker(name, arrays[name], names, specs[name], part, report) for name, names in columns.next_leaves.items()
         }
+        self.kept_makers = {
+            name: ArrayMaker(f"step_metadata/{name}", Array(columns=(column,)), [column], spec.step_metadata[name], part, report)
+            for name, column in self._kept_columns(spec).items()
+        }
         self._require_rows()
         self.extents = extents(options, episodes, bool(self.next_makers), spec.max_episode_steps, report)
-        self.block_rows = max(BLOCK_BYTES // (sum(specs[name].zeros().nbytes for name in arrays) or 1), 1)
+        row_bytes = sum(leaf.zeros().nbytes for leaf in (*(specs[name] for name in arrays), *spec.step_metadata.values()))
+        self.block_rows = max(BLOCK_BYTES // (row_bytes or 1), 1)
+
+    def _kept_columns(self, spec: EnvSpec) -> Mapping[str, str]:
+        """Raises HindcastError where the part has others than the first one."""
+        found = self.columns.step_metadata
+        if found.keys() != spec.step_metadata.keys():
+            odd = ", ".join(sorted(found.keys() ^ spec.step_metadata.keys()))
+            raise HindcastError(f"{self.part.name}: its step metadata differ from those of the source's first part in {odd}. Ignore these.")
+        return found
 
     def _require_rows(self) -> None:
         """Raises HindcastError where columns that stand side by side differ in length."""
@@ -168,6 +183,18 @@ class _Converter:
                         f"{self.part.name}: '{column}' ({name}) has {found} rows, but {rows + extra} are expected{hint}, as many as "
                         f"'{self.columns.action}' (action) says. Mend the mapping: 'rows' and 'ends' say how many rows an episode has."
                     )
+        for name, maker in self.kept_makers.items():
+            found = self.part.columns[maker.columns[0]].rows
+            if found != rows and not self._has_extra(maker):
+                raise HindcastError(
+                    f"{self.part.name}: step_metadata.{name} names '{maker.columns[0]}', which has {found} rows, but {rows} are expected, "
+                    f"as many as '{self.columns.action}' (action) says. Keep it as 'metadata' where it has one value an episode, or ignore it."
+                )
+
+    def _has_extra(self, maker: ArrayMaker) -> bool:
+        """Whether a column has one row an episode more than actions have."""
+        rows, episodes = int(self.rows.stop[-1]), len(self.rows.stop)
+        return self.options.rows == "extra_observation" and self.part.columns[maker.columns[0]].rows == rows + episodes
 
     def episodes(self, seen: dict[str, str]) -> Iterator[Episode]:
         start, stop = self.rows.start, self.rows.stop
@@ -195,7 +222,8 @@ class _Converter:
         discount[last] = 0
         discount[last - 1] = ~is_terminal
         labels = self._labels(kept, first_row, end_row, is_terminal.tolist(), seen)
-        packed = Packed(edges, self.options.observation.nest(leaves, "observation"), action, reward, discount, labels)
+        beside = {name: self._steps(maker, kept, first_row, end_row, edges)[0] for name, maker in self.kept_makers.items()}
+        packed = Packed(edges, self.options.observation.nest(leaves, "observation"), action, reward, discount, labels, beside)
         yield from unpack(packed)
         self.report.keep(len(kept), int(length.sum()), int(is_terminal.sum()))
 
@@ -204,16 +232,10 @@ class _Converter:
 
     def _observation(self, name: str, kept: np.ndarray, first_row: int, end_row: int, edges: np.ndarray) -> np.ndarray:
         """Returns one leaf of all steps of a block, [edges[-1], ...]."""
-        start, length, at = self.rows.start[kept] - first_row, self.extents.kept[kept], edges[:-1]
-        if self.options.rows == "extra_observation":
-            lead = first_row + int(kept[0])  # one more row for each episode before
-            rows = self.makers[name].rows(lead, end_row + int(kept[-1]) + 1)
-            return spread(rows, self.rows.start[kept] + kept - lead, length + 1, at, int(edges[-1]))
-        rows = self.makers[name].rows(first_row, end_row)
-        inside = np.minimum(length + 1, self.rows.stop[kept] - self.rows.start[kept])  # steps whose observation is on a row of their own
-        result = spread(rows, start, inside, at, int(edges[-1]))
-        beyond = inside <= length
-        if not beyond.any():
+        start, length = self.rows.start[kept] - first_row, self.extents.kept[kept]
+        result, rows = self._steps(self.makers[name], kept, first_row, end_row, edges)
+        beyond = self.rows.stop[kept] - self.rows.start[kept] <= length
+        if self.options.rows == "extra_observation" or not beyond.any():
             return result
         last_rows, last_steps = (start + length - 1)[beyond], (edges[1:] - 1)[beyond]
         if name not in self.next_makers:  # a terminal state that the source does not show, declared to repeat the one before
@@ -223,6 +245,16 @@ class _Converter:
         self._require_joined(name, rows, following, kept, first_row)
         result[last_steps] = following[last_rows]
         return result
+
+    def _steps(self, maker: ArrayMaker, kept: np.ndarray, first_row: int, end_row: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns what stands on the rows of a block's steps, [edges[-1], ...], blank for a step without a row of its own; and the rows."""
+        start, length, at, total = self.rows.start[kept], self.extents.kept[kept], edges[:-1], int(edges[-1])
+        if self._has_extra(maker):
+            lead = first_row + int(kept[0])  # one more row for each episode before
+            rows = maker.rows(lead, end_row + int(kept[-1]) + 1)
+            return spread(rows, start + kept - lead, length + 1, at, total), rows
+        rows = maker.rows(first_row, end_row)
+        return spread(rows, start - first_row, np.minimum(length + 1, self.rows.stop[kept] - start), at, total), rows
 
     def _require_joined(self, name: str, rows: np.ndarray, following: np.ndarray, kept: np.ndarray, first_row: int) -> None:
         """Raises HindcastError where within an episode a next_observation is not the observation of the next row."""
@@ -298,10 +330,10 @@ class _Converter:
 
 
 def spread(rows: np.ndarray, start: np.ndarray, length: np.ndarray, at: np.ndarray, total: int) -> np.ndarray:
-    """Returns [total, ...] with rows [start, start + length) of each episode from `at` on, and zero elsewhere."""
+    """Returns [total, ...] with rows [start, start + length) of each episode from `at` on, and zero or "" elsewhere."""
     if len(start) and (length == np.append(at[1:], total) - at).all() and (start[1:] == start[:-1] + length[:-1]).all():
         return rows[start[0] : start[0] + total]  # nothing lies between
-    result = np.zeros((total, *rows.shape[1:]), rows.dtype)
+    result = np.full(total, "", object) if rows.dtype == object else np.zeros((total, *rows.shape[1:]), rows.dtype)
     if length.sum() > _COPIED_ALONE * len(length):
         for source, count, target in zip(start.tolist(), length.tolist(), at.tolist(), strict=True):
             result[target : target + count] = rows[source : source + count]

@@ -20,11 +20,18 @@ def _as_names(value: Any) -> Any:
     return (value,) if isinstance(value, str) else _as_tuple(value)
 
 
+def _as_columns(value: Any) -> Any:
+    """Names alone stand for columns that keep theirs."""
+    names = _as_names(value)
+    return {name: name for name in names} if isinstance(names, tuple) else names
+
+
 def _as_numbers(value: Any) -> Any:
     return (value,) if isinstance(value, int | float) and not isinstance(value, bool) else _as_tuple(value)
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+Columns = Annotated[Mapping[str, str], BeforeValidator(_as_columns)]  # name to column
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_numbers)]  # one for all elements, or one an element
 
 
@@ -166,8 +173,10 @@ class MappingOptions(BuilderOptions):
     truncated: Flag | None = None  # a time limit, or another cut, ends the episode here; `terminal` goes before it
     ends: Ends
     metadata: Mapping[str, str] = Field(default_factory=dict)  # name to column: one value an episode, or one that stays the same in it
+    step_metadata: Columns = Field(default_factory=dict)  # columns that are kept as they are with each step, and not learnt from: a list
+    # of names, or name to column. A pattern takes what nothing else is made of; "*" alone takes what is not ignored either
     policy: str = "unknown"  # who acted, where no column says it (metadata: {policy: <column>})
-    ignore: Names = ()  # columns that are left out
+    ignore: Names = ()  # columns that are left out, where they are no step metadata
 
     rows: Literal["transitions", "steps", "extra_observation"] = "transitions"  # of an episode of T transitions: T rows; T + 1 rows,
     # the last of which has only an observation; T rows but T + 1 observations
@@ -186,6 +195,8 @@ class MappingOptions(BuilderOptions):
 
     @model_validator(mode="after")
     def _consistent(self) -> "MappingOptions":
+        if patterns := [name for name, column in self.step_metadata.items() if name != column and "*" in name + column]:
+            raise ValueError(f"step_metadata.{patterns[0]} is a pattern, which keeps the columns' own names; put it in a list of names")
         if self.next_observation is not None:
             if self.rows != "transitions":
                 raise ValueError(f"next_observation is for rows: transitions, found rows: {self.rows}, whose last row holds it")

@@ -13,14 +13,17 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.schema import TEXT
 
-TEXT = "text"  # the dtype of strings, which are read as an object array of str, None where missing
 TIME = "time"  # the dtype of dates and times, which are read as texts in ISO 8601
 BLOCK_ROWS = 2**16
 
 
 class Column(NamedTuple):
-    """dtype is NumPy's name, TEXT, TIME, or the word for what cannot be read as an array. shape is that of a row."""
+    """dtype is NumPy's name, TEXT, TIME, or the word for what cannot be read as an array. shape is that of a row.
+
+    Texts are read as an object array of str, None where missing.
+    """
 
     name: str
     dtype: str

@@ -3,12 +3,13 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.mapping import Array, Flag, MappingOptions
 from rl_datasets.importing.parts import Part, require_readable
 
+_REST = "*"  # as step metadata: all that nothing else names
 _LISTED = 40  # columns that a message lists
 
 
@@ -21,6 +22,7 @@ class Resolved:
     terminal: tuple[str, ...] = ()
     truncated: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
+    step_metadata: Mapping[str, str] = field(default_factory=dict)  # by the name under which each is kept
     ignored: tuple[str, ...] = ()
 
     @property
@@ -29,11 +31,8 @@ class Resolved:
         return self.leaves["action"][0]
 
 
-def resolve(options: MappingOptions, part: Part, optional_ignore: bool = False) -> Resolved:
-    """Raises HindcastError where a name is missing (with the nearest), a column is not accounted for, or one cannot be read.
-
-    With `optional_ignore`, an ignored name may be missing.
-    """
+def resolve(options: MappingOptions, part: Part) -> Resolved:
+    """Raises HindcastError where a name is missing (with the nearest), a column is not accounted for, or one cannot be read."""
     arrays = {**options.observation.leaves("observation"), "action": options.action, "reward": options.reward}
     leaves = {name: expand(array.columns, part, name) for name, array in arrays.items()}
     if absent := [name for name, columns in leaves.items() if not columns]:
@@ -44,13 +43,13 @@ def resolve(options: MappingOptions, part: Part, optional_ignore: bool = False) 
         terminal=_flag_columns(options.terminal, part, "terminal"),
         truncated=_flag_columns(options.truncated, part, "truncated"),
         metadata={key: found[0] for key, name in options.metadata.items() if (found := expand([name], part, f"metadata.{key}"))},
-        ignored=expand([name if not optional_ignore else f"{name}?" for name in options.ignore], part, "ignore"),
     )
-    used = _used(found, options, part)
-    for name, where in used.items():
+    used, ignored = _used(found, options, part), expand(options.ignore, part, "ignore")
+    kept = _step_metadata(options, part, used, ignored)
+    for name, where in (*used.items(), *((column, f"step_metadata.{name}") for name, column in kept.items())):
         require_readable(part, name, where)
-    _require_all(part, {*used, *found.ignored})
-    return found
+    _require_all(part, {*used, *kept.values(), *ignored})
+    return replace(found, step_metadata=kept, ignored=tuple(name for name in ignored if name not in kept.values()))
 
 
 def expand(names: Iterable[str], part: Part, where: str) -> tuple[str, ...]:
@@ -96,6 +95,19 @@ def _flag_columns(flag: Flag | None, part: Part, where: str) -> tuple[str, ...]:
     return () if flag is None else expand(flag.columns, part, where)
 
 
+def _step_metadata(options: MappingOptions, part: Part, used: Iterable[str], ignored: Iterable[str]) -> dict[str, str]:
+    """Returns columns by the name under which each is kept. What a pattern stands for hangs on what else is made of the columns."""
+    kept: dict[str, str] = {}
+    for name, pattern in options.step_metadata.items():
+        columns = expand([pattern], part, "step_metadata")
+        if "*" in pattern:
+            taken = {*used, *ignored} if pattern == _REST else {*used}
+            kept |= {column: column for column in columns if column not in taken}
+        else:
+            kept |= {name.rstrip("?"): column for column in columns}
+    return kept
+
+
 def _used(found: Resolved, options: MappingOptions, part: Part) -> dict[str, str]:
     """Returns the columns that something is made of, each with a word for what."""
     used = {column: name for name, columns in found.leaves.items() for column in columns}
@@ -114,8 +126,8 @@ def _require_all(part: Part, accounted: set[str]) -> None:
     if left:
         raise HindcastError(
             f"{part.name}: nothing is said about the column{'s' if len(left) > 1 else ''} {', '.join(left[:_LISTED])}"
-            f"{f' and {len(left) - _LISTED} more' if len(left) > _LISTED else ''}. Map them, keep them as metadata, "
-            f"or leave them out with 'ignore: [{', '.join(_quoted(name) for name in _globs(left))}]'."
+            f"{f' and {len(left) - _LISTED} more' if len(left) > _LISTED else ''}. Map them, keep them with 'step_metadata' "
+            f"(or 'metadata', what has one value an episode), or leave them out with 'ignore: [{', '.join(_quoted(name) for name in _globs(left))}]'."
         )
 
 

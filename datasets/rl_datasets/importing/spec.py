@@ -11,7 +11,7 @@ from rl_datasets.importing.mapping import MappingOptions
 from rl_datasets.importing.parts import BLOCK_ROWS, Part
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import resolve
-from rl_datasets.importing.values import ArrayMaker, array_spec
+from rl_datasets.importing.values import ArrayMaker, array_spec, kept_spec
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
 
 Parts = Callable[[], Iterator[Part]]
@@ -26,7 +26,7 @@ def describe(parts: Parts, options: MappingOptions) -> tuple[EnvSpec, list[str]]
     if part is None:
         raise HindcastError("The source holds no episode. Mend the path or the pattern of its files.")
     try:
-        leaves = _leaf_specs(options, part)
+        leaves, kept = _leaf_specs(options, part)
     finally:
         part.close()
     action, references = leaves.pop("action"), options.reference_returns
@@ -37,6 +37,7 @@ def describe(parts: Parts, options: MappingOptions) -> tuple[EnvSpec, list[str]]
         action=action,
         max_episode_steps=options.max_episode_steps,
         reference_returns=references.value() if references else None,
+        step_metadata=kept,
     )
     if options.bounds == "environment":
         return _with_environment(spec, options)
@@ -49,14 +50,15 @@ def describe(parts: Parts, options: MappingOptions) -> tuple[EnvSpec, list[str]]
     return spec, []
 
 
-def _leaf_specs(options: MappingOptions, part: Part) -> dict[str, ArraySpec]:
+def _leaf_specs(options: MappingOptions, part: Part) -> tuple[dict[str, ArraySpec], dict[str, ArraySpec]]:
+    """Returns the arrays of observation and action by path, and the step metadata by name."""
     columns = resolve(options, part)
     arrays = {**options.observation.leaves("observation"), "action": options.action, "reward": options.reward}
     specs = {name: array_spec(name, array, [part.columns[c] for c in columns.leaves[name]], part) for name, array in arrays.items()}
     reward = specs.pop("reward")
     if reward.dtype != "float32" and options.reward.dtype is not None:
         raise HindcastError(f"reward.dtype is '{options.reward.dtype}', but rewards are stored as float32. Leave it out.")
-    return specs
+    return specs, {name: kept_spec(part.columns[column]) for name, column in columns.step_metadata.items()}
 
 
 def _with_found_bounds(parts: Parts, options: MappingOptions, spec: ArraySpec, is_category: bool) -> tuple[ArraySpec, str]:

@@ -14,9 +14,10 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.importing.parts import TEXT, TIME, BasePart, Column, Scratch
+from rl_datasets.importing.parts import TIME, BasePart, Column, Scratch
 from rl_datasets.importing.source import require_kind
 from rl_datasets.importing.tabletext import parse_text
+from rl_datasets.schema import TEXT
 
 _COUNT = "count"
 Step = int | str  # into a nested column: the number of a struct's field, or _COUNT

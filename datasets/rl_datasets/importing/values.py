@@ -9,8 +9,9 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.importing.mapping import Array
 from rl_datasets.importing.parts import Column, Part
 from rl_datasets.importing.report import ImportReport
-from rl_datasets.schema import ArraySpec
+from rl_datasets.schema import TEXT, ArraySpec
 
+_KEPT_AS = {"longdouble": "float64"}
 _STORED_AS = {"float64": "float32", "longdouble": "float32"}
 
 
@@ -32,6 +33,11 @@ def array_spec(name: str, array: Array, columns: Sequence[Column], part: Part) -
     if name == "reward" and shape != ():
         raise HindcastError(f"{part.name}: reward has rows of shape {list(shape)}, but one number is expected. Name one column.")
     return _bounded(name, array, ArraySpec(shape, dtype))
+
+
+def kept_spec(column: Column) -> ArraySpec:
+    """Returns what is stored of a column as step metadata: what it is, a text as a text."""
+    return ArraySpec((), TEXT) if column.is_text else ArraySpec(column.shape, _KEPT_AS.get(column.dtype, column.dtype))
 
 
 class ArrayMaker:
@@ -58,6 +64,8 @@ class ArrayMaker:
 
     def _decode(self, values: np.ndarray, start: int) -> np.ndarray:
         array = self._array
+        if self.spec.is_text:
+            return self._as_texts(values)
         if array.missing is not None and values.dtype.kind == "f":
             gone = np.isnan(values)
             if number := int(np.count_nonzero(gone)):
@@ -73,6 +81,11 @@ class ArrayMaker:
         if values.dtype == object:
             raise HindcastError(f"{self._part.name}: {self._where} is text. Say how to store it: 'categories: [...]' or 'text: <bytes>'.")
         return values
+
+    def _as_texts(self, values: np.ndarray) -> np.ndarray:
+        texts = values.reshape(len(values)).tolist()
+        self._report.count(f"{self.name}: {{}} missing texts are empty ones now.", sum(text is None for text in texts))
+        return np.array(["" if text is None else str(text) for text in texts], object)
 
     def _one_hot(self, values: np.ndarray, start: int) -> np.ndarray:
         flat = values.reshape(len(values), -1)
@@ -115,7 +128,7 @@ class ArrayMaker:
 
     def _cast(self, values: np.ndarray, start: int) -> np.ndarray:
         """Floats are rounded, but finite ones stay finite; whole numbers stay what they are."""
-        found, stored = values.dtype, np.dtype(self.spec.dtype)
+        found, stored = values.dtype, self.spec.numpy_dtype
         if found.name != stored.name and self._array.text is None:
             self._report.once(f"{self.name}: {found.name} is stored as {stored.name}.")
         if found == stored:

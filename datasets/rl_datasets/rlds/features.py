@@ -1,7 +1,8 @@
 """EnvSpec to TFDS features and back, and arrays to and from what is stored of them.
 
 Stored: floats as float lists, integers and booleans as int64 lists, uint8 arrays as one string of bytes a step. A tuple of
-observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the data set's metadata restores it.
+observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the data set's metadata restores it. Step metadata is the
+feature `metadata` of a step: there float64 is kept, as one string of bytes a step, and a text is a string.
 """
 
 import math
@@ -28,6 +29,7 @@ from rl_datasets.rlds.example import (
 from rl_datasets.rlds.quiet_tensorflow import tfds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 
+STEP_METADATA = "metadata"  # the key of a step under which step metadata lie
 _STORABLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
 
 
@@ -40,6 +42,20 @@ def check_spec(spec: EnvSpec) -> None:
         if leaf.dtype not in _STORABLE:
             hint = "Cast it to float32 in the builder, and say so in its notes" if leaf.dtype == "float64" else "Convert it in the builder"
             raise HindcastError(f"{name} is {leaf.dtype}, but RLDS files hold only {', '.join(_STORABLE)} without loss. {hint}.")
+    _check_step_metadata(spec.step_metadata)
+
+
+def _check_step_metadata(leaves: Mapping[str, ArraySpec]) -> None:
+    for name, leaf in leaves.items():
+        if "" in name.split("/") or any(other.startswith(f"{name}/") for other in leaves):
+            raise HindcastError(
+                f"Step metadata '{name}' has an empty part, or is both an array and a group of '{name}/...'. Rename it in the builder."
+            )
+        if not (leaf.dtype in (*_STORABLE, "float64") or (leaf.is_text and leaf.shape == ())):
+            raise HindcastError(
+                f"Step metadata '{name}' is {leaf.dtype}{list(leaf.shape)}, but RLDS files hold only {', '.join(_STORABLE)}, float64, and "
+                "one text a step. Convert it in the builder."
+            )
 
 
 def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
@@ -53,6 +69,8 @@ def dataset_features(spec: EnvSpec, columns: Mapping[str, type]) -> Any:
         "is_last": np.bool_,
         "is_terminal": np.bool_,
     }
+    if spec.step_metadata:
+        steps[STEP_METADATA] = _nested_features(_nest(spec.step_metadata))
     episode = {"episode_id": tfds.features.Text(), **{key: _metadata_feature(kind) for key, kind in columns.items()}}
     return tfds.features.FeaturesDict({"steps": tfds.features.Dataset(steps), **episode})
 
@@ -68,6 +86,8 @@ def encode_episode(episode: Episode, metadata: Mapping[str, str | int | float]) 
     }
     for name, array in named_leaves(episode.observation, "steps/observation"):
         features[name] = _encode_array(array)
+    for name, array in episode.step_metadata.items():
+        features[f"steps/{STEP_METADATA}/{name}"] = _encode_array(array)
     for key, value in metadata.items():
         features[key] = _encode_metadata(value)
     return encode_example(features)
@@ -129,10 +149,30 @@ class StoredArray:
                 return floats(record, stored)
             return int64s(record, stored, self._dtype)
         if self._encoding == "bytes":
-            return rows(record, stored, self._row_bytes).view(self._dtype)
+            return rows(record, stored, self._row_bytes).view(self._dtype).reshape(-1, *self.spec.shape)
         if self._encoding == "zlib":
             return np.frombuffer(b"".join(zlib.decompress(value) for value in strings(record, stored)), self._dtype).copy()
         return np.array([self._feature.decode_example(image).numpy() for image in strings(record, stored)], self._dtype)
+
+
+class StoredTexts:
+    """How the texts of one feature, one a step, come back from an Example."""
+
+    def __init__(self, name: str) -> None:
+        self.key = name.encode()
+
+    def decode(self, record: bytes, stored: StoredList) -> np.ndarray:
+        """Returns [steps], objects. Raises ValueError where one is not UTF-8."""
+        return np.array([value.decode() for value in strings(record, stored)], object)
+
+    def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
+        """Whether what decodes from a record are these texts."""
+        return strings(record, stored) == [text.encode() for text in array]
+
+
+def stored_steps(feature: Any, name: str) -> StoredArray | StoredTexts:
+    """Returns how one feature of steps comes back. Raises HindcastError where it is neither text nor numeric of a fixed shape."""
+    return StoredTexts(name) if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
 
 
 class StoredColumn:
@@ -184,6 +224,18 @@ def column_type(feature: Any) -> type:
     return float if np.dtype(feature.np_dtype).kind == "f" else int
 
 
+def _nest(leaves: Mapping[str, ArraySpec]) -> dict[str, Any]:
+    """Leaves by path as nested dicts."""
+    nest: dict[str, Any] = {}
+    for path, leaf in leaves.items():
+        *groups, name = path.split("/")
+        inner = nest
+        for group in groups:
+            inner = inner.setdefault(group, {})
+        inner[name] = leaf
+    return nest
+
+
 def _nested_features(nest: Tree) -> Any:
     if isinstance(nest, ArraySpec):
         return _array_feature(nest)
@@ -202,13 +254,17 @@ def _flags(length: int, is_terminal: bool) -> dict[str, Feature]:
 
 
 def _array_feature(spec: ArraySpec) -> Any:
-    encoding = "bytes" if spec.dtype == "uint8" and spec.shape else "none"
+    if spec.is_text:
+        return tfds.features.Text()
+    encoding = "bytes" if spec.dtype == "float64" or (spec.dtype == "uint8" and spec.shape) else "none"
     return tfds.features.Tensor(shape=spec.shape, dtype=np.dtype(spec.dtype), encoding=encoding)
 
 
 def _encode_array(array: np.ndarray) -> Feature:
     if array.dtype.kind == "f":
-        return float_feature(array)
+        return float_feature(array) if array.itemsize < 8 else rows_feature(array)
+    if array.dtype == object:
+        return bytes_feature([text.encode() for text in array])
     return rows_feature(array) if array.dtype == np.uint8 and array.ndim > 1 else int64_feature(array)
 
 

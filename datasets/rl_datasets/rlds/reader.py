@@ -19,7 +19,7 @@ from rl_datasets.manifest import FILE_NAME as MANIFEST
 from rl_datasets.recorded import FLAGS, Recorded
 from rl_datasets.rlds import features as codec
 from rl_datasets.rlds.decoding import SHORT, LayoutReader, NotCanonical
-from rl_datasets.rlds.features import StoredArray, StoredColumn
+from rl_datasets.rlds.features import STEP_METADATA, StoredArray, StoredColumn, StoredTexts, stored_steps
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
@@ -55,6 +55,7 @@ class StoredEpisode(NamedTuple):
     discount: np.ndarray  # [T+1] float32; 1 where the data store none
     is_terminal: np.ndarray  # [T+1] bool; False where the data store none
     metadata: Metadata
+    step_metadata: Arrays  # by name, [T+1, ...]
     flags: np.ndarray | None = None  # [T+1, 3] bool in the order of recorded.FLAGS, where asked for; as RLDS defines what is not stored
 
 
@@ -151,11 +152,11 @@ class RldsReader:
         return [sum(len(arrays["reward"]) for arrays, _ in self.arrays([shard], ["reward"])) for shard in self.shards(split)]
 
     def arrays(self, shards: Sequence[Shard], keys: Sequence[str], columns: Sequence[str] = ()) -> Iterator[tuple[Arrays, Metadata]]:
-        """Yields for each episode the arrays [T+1, ...] of a step by key, and the metadata of some columns.
+        """Yields for each episode the arrays [T+1, ...] of a step by key (texts as objects), and the metadata of some columns.
 
         Keys that the data do not store are left out. Raises HindcastError, naming the file, on any damage.
         """
-        arrays = {key: StoredArray(self._steps[key], f"steps/{key}") for key in keys if key in self._steps}
+        arrays = {key: stored_steps(self._steps[key], f"steps/{key}") for key in keys if key in self._steps}
         labels = {key: StoredColumn(self._columns[key], key) for key in columns}
         layouts = LayoutReader()
         for shard in shards:
@@ -170,7 +171,8 @@ class RldsReader:
         """Yields the episodes of some files in order, as they are stored."""
         observed = [name for name, _ in named_leaves(self.spec.observation, "observation")]
         actions = self.action_keys
-        keys = (*observed, *actions, "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]))
+        beside = {name: f"{STEP_METADATA}/{name}" for name in self.spec.step_metadata} if with_metadata else {}
+        keys = (*observed, *actions, "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]), *beside.values())
         for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
             steps = len(arrays["reward"])
             yield StoredEpisode(
@@ -180,6 +182,7 @@ class RldsReader:
                 arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
                 arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
                 metadata,
+                {name: arrays[key] for name, key in beside.items()},
                 _flags(arrays, steps) if with_flags else None,
             )
 
@@ -205,6 +208,7 @@ class RldsReader:
             stored.discount,
             bool(stored.is_terminal[-1]),
             metadata,
+            stored.step_metadata,
         )
 
     @cached_property
@@ -300,7 +304,7 @@ def _step_features(features: Any, path: Path) -> dict[str, Any]:
 
 
 def _decode(
-    record: bytes, layouts: LayoutReader, arrays: Mapping[str, StoredArray], columns: Mapping[str, StoredColumn]
+    record: bytes, layouts: LayoutReader, arrays: Mapping[str, StoredArray | StoredTexts], columns: Mapping[str, StoredColumn]
 ) -> tuple[Arrays, Metadata]:
     """Returns the arrays of the steps and the metadata. Raises ValueError, KeyError or DecodeError where they are not there."""
     try:

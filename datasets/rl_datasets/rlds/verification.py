@@ -13,7 +13,7 @@ import numpy as np
 from rl_datasets.digest import episode_digest
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.decoding import Layout, LayoutReader, NotCanonical
-from rl_datasets.rlds.features import StoredArray, StoredColumn, dataset_features, flat_features, is_metadata
+from rl_datasets.rlds.features import STEP_METADATA, StoredColumn, dataset_features, flat_features, is_metadata, stored_steps
 from rl_datasets.rlds.reader import RldsReader, records
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
@@ -26,7 +26,7 @@ class RecordCheck:
     def __init__(self, spec: EnvSpec, columns: Mapping[str, type]) -> None:
         features = flat_features(dataset_features(spec, columns))
         steps = flat_features(features["steps"].feature, "steps")
-        self._arrays = {name: StoredArray(feature, name) for name, feature in steps.items() if not name.startswith("steps/is_")}
+        self._arrays = {name: stored_steps(feature, name) for name, feature in steps.items() if not name.startswith("steps/is_")}
         self._columns = {key: StoredColumn(feature, key) for key, feature in features.items() if is_metadata(feature)}
         self._layouts = LayoutReader()
 
@@ -42,6 +42,7 @@ class RecordCheck:
 
     def _holds(self, record: bytes, layout: Layout, episode: Episode, metadata: Mapping[str, str | int | float]) -> bool:
         arrays = [*named_leaves(episode.observation, "steps/observation"), *_own_arrays(episode)]
+        arrays += [(f"steps/{STEP_METADATA}/{name}", array) for name, array in episode.step_metadata.items()]
         flags = _flags(episode.length, episode.is_terminal)
         if len(layout) != len(arrays) + len(flags) + 1 + len(metadata):
             return False
