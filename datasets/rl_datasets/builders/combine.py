@@ -63,6 +63,8 @@ class Builder(BuilderBase):
             for number, episode in enumerate(parent.episodes()):
                 if number == 0 and (dropped := sorted(set(episode.metadata) - self.columns)):
                     self.notes.append(f"{parent.name}: metadata that not all parents have were left out: {', '.join(dropped)}.")
+                if number == 0 and (dropped := sorted(set(episode.step_metadata) - set(self._spec.step_metadata))):
+                    self.notes.append(f"{parent.name}: step metadata that not all parents have alike were left out: {', '.join(dropped)}.")
                 episode_id = f"{parent.name}-{episode.episode_id}" if self.options.ids == "prefix" else episode.episode_id
                 other = seen.setdefault(episode_id, parent)
                 if other is not parent:
@@ -71,7 +73,8 @@ class Builder(BuilderBase):
                         f"({parent.folder}). Ids are unique. Set 'ids: prefix' in its options to put a parent's name before its ids."
                     )
                 metadata = {key: value for key, value in episode.metadata.items() if key in self.columns}
-                yield replace(episode, episode_id=episode_id, metadata=metadata)
+                kept = {name: episode.step_metadata[name] for name in self._spec.step_metadata}
+                yield replace(episode, episode_id=episode_id, metadata=metadata, step_metadata=kept)
             self.notes.append(
                 f"{count(number + 1, 'episode is', 'episodes are')} from '{parent.name}' (digest {parent.manifest.digest[:12]})."
             )
@@ -79,7 +82,10 @@ class Builder(BuilderBase):
 
 
 def joined_spec(parents: list[Parent]) -> EnvSpec:
-    """Returns the spec that all parents' episodes meet: the widest bounds. Raises HindcastError where arrays or environments differ."""
+    """Returns the spec that all parents' episodes meet: the widest bounds, and the step metadata that all have alike.
+
+    Raises HindcastError where arrays or environments differ.
+    """
     specs = [parent.spec() for parent in parents]
     first = specs[0]
     for parent, spec in zip(parents[1:], specs[1:], strict=True):
@@ -97,6 +103,7 @@ def joined_spec(parents: list[Parent]) -> EnvSpec:
         action=_widest(tuple(spec.action for spec in specs)),
         max_episode_steps=None if None in limits else max(limit for limit in limits if limit is not None),
         reward_range=(float(ranges[:, 0].min()), float(ranges[:, 1].max())),
+        step_metadata={name: leaf for name, leaf in first.step_metadata.items() if all(s.step_metadata.get(name) == leaf for s in specs)},
     )
 
 

@@ -1,4 +1,6 @@
-"""Local data sets of Minari (HDF5, Arrow and Parquet). Spaces, environment and ends come from its metadata; `infos` are left out.
+"""Local data sets of Minari (HDF5, Arrow and Parquet). Spaces, environment and ends come from its metadata.
+
+`infos` are left out, or kept as step metadata where the mapping names them: `step_metadata: "infos/*"`.
 
 Its package is not needed: `pip install minari` and `minari download <id>` are one way to get the folder that `path` names.
 """
@@ -48,13 +50,16 @@ class Builder(ImportBuilder):
             "metadata": {"seed": "seed"},
             "max_episode_steps": step_limit(source.env),
             "policy": source.policy,
+            "ignore": ["infos/*?"],
         }
         super().__init__(filled_in(defaults, options.mapping), context)
         self._spec = self._with_bounds(self._spec)
-        self._assumed = ["Bounds are those of the spaces that the metadata name; infos, where there are any, were left out."]
+        left_out = "" if self.options.step_metadata else "; infos, where there are any, were left out"
+        self._assumed = [f"Bounds are those of the spaces that the metadata name{left_out}."]
 
     def parts(self) -> Iterator[Part]:
-        arrays = ((key, {name: np.asarray(leaf) for name, leaf in flat(found).items()}) for key, found in self.source.episodes())
+        episodes = self.source.episodes(with_infos=bool(self.options.step_metadata))
+        arrays = ((key, {name: np.asarray(leaf) for name, leaf in flat(found).items()}) for key, found in episodes)
         return parts_of(arrays, str(self.root))
 
     @cached_property

@@ -1,7 +1,8 @@
 """RLDS data sets that exist: a TFDS directory, ours or anybody's, or a TFDS builder class by its import path.
 
 A data set that this project wrote comes through as it is. Of any other, `mapping` may say which arrays of a step are what; by
-default they are the features' own "observation", "action", "reward" and "is_terminal", and everything else is left out.
+default they are the features' own "observation", "action", "reward" and "is_terminal", and everything else is left out but for what
+`step_metadata` names.
 """
 
 import importlib
@@ -25,8 +26,10 @@ from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import resolve
 from rl_datasets.importing.source import source_files
 from rl_datasets.manifest import Input
-from rl_datasets.rlds import RldsReader
+from rl_datasets.rlds import STEP_METADATA, RldsReader
 from rl_datasets.schema import EnvSpec, Episode
+
+_OF_RLDS = ("is_first", "is_last", "discount")  # what a step says of its place in the episode
 
 
 class Options(BuilderOptions):
@@ -54,7 +57,7 @@ class Builder(ImportBuilder):
             return
         mapping = filled_in(_defaults(self.reader), options.mapping)
         self._columns, self._left_out = _used(self.reader, mapping)
-        super().__init__(mapping, context)
+        super().__init__(mapping.model_copy(update={"ignore": ()}), context)
         if self._left_out:
             self._assumed = [*self._assumed, f"Arrays of a step that were left out: {', '.join(self._left_out)}."]
 
@@ -118,6 +121,7 @@ def _defaults(reader: RldsReader) -> dict[str, Any]:
         "ends": {"kind": "groups"},
         "rows": "steps",
         "inner_flags": "ignore",
+        "step_metadata": {name: f"{STEP_METADATA}/{name}" for name in (reader.spec.step_metadata if reader.is_own else ())},
     }
 
 
@@ -132,10 +136,12 @@ def _nest(keys: Sequence[str], depth: int = 1) -> dict[str, Any]:
 def _used(reader: RldsReader, mapping: MappingOptions) -> tuple[list[str], list[str]]:
     """Returns the arrays of a step that the mapping uses, and those that it does not."""
     every = ArrayPart(str(reader.path), "", {key: np.zeros(0, np.float32) for key in reader.step_keys})
-    found = resolve(mapping.model_copy(update={"ignore": ("*",)}), every)
+    unreadable = {key for key in reader.step_keys if not (reader.is_array(key) or reader.is_text(key))}
+    ignored = [name for name in reader.step_keys if name in {*unreadable, *_OF_RLDS}]
+    found = resolve(mapping.model_copy(update={"ignore": (*mapping.ignore, *ignored)}), every, needs_all=False)
     used = {column for columns in (*found.leaves.values(), *found.next_leaves.values()) for column in columns}
-    used |= {*found.terminal, *found.truncated, *found.metadata.values()}
-    left_out = [key for key in reader.step_keys if key not in used and key not in ("is_first", "is_last", "discount")]
+    used |= {*found.terminal, *found.truncated, *found.metadata.values(), *found.step_metadata.values()}
+    left_out = [key for key in reader.step_keys if key not in used and key not in _OF_RLDS]
     return [key for key in reader.step_keys if key in used], left_out
 
 

@@ -88,6 +88,24 @@ def common_options(spec: EnvSpec) -> dict[str, Any]:
     return options
 
 
+def info_paths(spec: EnvSpec) -> dict[str, str]:
+    """Returns where step metadata go in formats that have a group "infos": by name, a path that begins with it, once where that may be."""
+    paths = {name: name if name.startswith("infos/") else f"infos/{name}" for name in spec.step_metadata}
+    is_clear = len(set(paths.values())) == len(paths) and not any(a.startswith(f"{b}/") for a in paths.values() for b in paths.values())
+    return paths if is_clear else {name: f"infos/{name}" for name in spec.step_metadata}
+
+
+def hdf5_rows(rows: np.ndarray, name: str) -> dict[str, Any]:
+    """Returns the data, and for texts the type, that h5py makes a dataset of. Raises HindcastError for a text that HDF5 cannot hold."""
+    import h5py
+
+    if rows.dtype != object:
+        return {"data": rows}
+    if any("\0" in text for text in rows):
+        raise HindcastError(f"Step metadata '{name}' has a text with a zero character, which HDF5 cannot hold. Export it as parquet.")
+    return {"data": rows, "dtype": h5py.string_dtype()}
+
+
 def extra_metadata(episode: Episode) -> list[str]:
     """Names of the metadata that not every episode of every data set has."""
     return sorted(set(episode.metadata) - set(_ALWAYS))

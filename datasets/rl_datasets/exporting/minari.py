@@ -1,4 +1,7 @@
-"""Minari's layout on disk (its HDF5 format): a folder with data/metadata.json and data/main_data.hdf5, a group an episode."""
+"""Minari's layout on disk (its HDF5 format): a folder with data/metadata.json and data/main_data.hdf5, a group an episode.
+
+Step metadata are its `infos`, which have a row for each observation.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.exporting.exporter import Exported, extra_metadata
+from rl_datasets.exporting.exporter import Exported, extra_metadata, hdf5_rows, info_paths
 from rl_datasets.files import write_json
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 
@@ -25,9 +28,13 @@ def write(path: Path, name: str, spec: EnvSpec, episodes: Iterable[Episode]) -> 
     count = transitions = 0
     extra: list[str] = []
     policies: set[str] = set()
+    infos = info_paths(spec)
     with h5py.File(data / "main_data.hdf5", "w", track_order=True) as file:
         for number, episode in enumerate(episodes):
-            _write_episode(file.create_group(f"episode_{number}"), number, episode)
+            group = file.create_group(f"episode_{number}")
+            _write_episode(group, number, episode)
+            for kept, key in infos.items():
+                group.create_dataset(key, **hdf5_rows(episode.step_metadata[kept], kept))
             extra = extra or extra_metadata(episode)
             policies.add(str(episode.metadata["policy"]))
             count, transitions = count + 1, transitions + episode.length
@@ -53,6 +60,8 @@ def write(path: Path, name: str, spec: EnvSpec, episodes: Iterable[Episode]) -> 
     if spec.reference_returns is not None:
         references = spec.reference_returns
         mapping["reference_returns"] = {"random": references.random, "expert": references.expert, "source": references.source}
+    if infos:
+        mapping["step_metadata"] = infos
     lost = [
         "Ids of episodes (they are numbered in Minari) and reference returns.",
         *([f"Metadata of episodes: {', '.join(extra)}."] if extra else []),

@@ -1,4 +1,7 @@
-"""A Parquet table with a row a step: id, step, observation, action, reward, flags on the last step, and metadata on every row."""
+"""A Parquet table with a row a step: id, step, observation, action, reward, flags on the last step, step metadata.
+
+Metadata of an episode are on each of its rows.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -45,6 +48,8 @@ def write(path: Path, name: str, spec: EnvSpec, episodes: Iterable[Episode]) -> 
         "metadata": kept,
         "ignore": ["step", "metadata_environment"],
     }
+    if spec.step_metadata:
+        options["step_metadata"] = {key: _kept_column(key) for key in spec.step_metadata}
     lost = ["The environment's id, its step limit, bounds and reference returns, which the entry says instead.", *unbounded_note(spec)]
     return Exported(count, transitions, "table", options, lost)
 
@@ -67,6 +72,7 @@ def _table(block: Sequence[Episode], spec: EnvSpec) -> Any:
         "reward": np.concatenate([episode.reward for episode in block]),
         "is_terminal": is_terminal,
         "is_truncated": is_truncated,
+        **{_kept_column(key): _nested(np.concatenate([episode.step_metadata[key] for episode in block])) for key in spec.step_metadata},
     }
     for key in block[0].metadata:
         values = [episode.metadata[key] for episode in block]
@@ -81,6 +87,16 @@ def _rows(values: np.ndarray) -> Any:
     if values.ndim == 1:
         return values
     return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), int(np.prod(values.shape[1:])))
+
+
+def _nested(values: np.ndarray) -> Any:
+    """Rows are lists of lists, as deep as they have axes, so that their shape comes back without being said in an entry."""
+    import pyarrow as pa
+
+    rows = pa.array(values.reshape(-1))
+    for width in reversed(values.shape[1:]):
+        rows = pa.FixedSizeListArray.from_arrays(rows, width)
+    return rows
 
 
 def _mapping(nest: Any, name: str) -> Any:
@@ -99,6 +115,10 @@ def _leaf(column: str, spec: ArraySpec) -> dict[str, Any]:
 
 def _column(name: str) -> str:
     return name.replace("/", "__")
+
+
+def _kept_column(key: str) -> str:
+    return _column(f"step_metadata/{key}")
 
 
 def _metadata_column(key: str) -> str:

@@ -188,7 +188,7 @@ class _Converter:
             if found != rows and not self._has_extra(maker):
                 raise HindcastError(
                     f"{self.part.name}: step_metadata.{name} names '{maker.columns[0]}', which has {found} rows, but {rows} are expected, "
-                    f"as many as '{self.columns.action}' (action) says. Keep it as 'metadata' where it has one value an episode, or ignore it."
+                    f"as '{self.columns.action}' (action) has. Keep it as 'metadata' where it has one value an episode, or ignore it."
                 )
 
     def _has_extra(self, maker: ArrayMaker) -> bool:

@@ -43,17 +43,20 @@ class MinariFiles:
     def files(self) -> list[Path]:
         return sorted(path for path in self.folder.rglob("*") if path.is_file())
 
-    def episodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields (id, arrays): observations and actions nested as their spaces are, rewards, terminations, truncations, and the seed."""
+    def episodes(self, with_infos: bool = False) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields (id, arrays): observations and actions nested as their spaces are, rewards, terminations, truncations, and the seed.
+
+        Infos are nested as they are, and have as many rows as observations: the first ones are of the reset.
+        """
         if self._format not in ("hdf5", "arrow", "parquet"):
             raise HindcastError(f"{self.folder}: data_format is '{self._format}'; expected hdf5, arrow or parquet.")
-        found = self._in_hdf5() if self._format == "hdf5" else self._in_tables()
+        found = self._in_hdf5(with_infos) if self._format == "hdf5" else self._in_tables(with_infos)
         try:
             yield from found
         except (KeyError, OSError, ValueError, StopIteration) as error:
             raise HindcastError(f"{self.folder} is damaged ({type(error).__name__}: {error}). Download the data set again.") from error
 
-    def _in_hdf5(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _in_hdf5(self, with_infos: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         import h5py
 
         path = self.folder / "main_data.hdf5"
@@ -66,10 +69,12 @@ class MinariFiles:
                     """In HDF5 the elements of a tuple are _index_0, _index_1, ..."""
                     return group["/".join(f"_index_{field}" if field.isdecimal() else field for field in fields)][()]
 
-                arrays = {key: group[key][()] for key in _ARRAYS}
+                arrays: dict[str, Any] = {key: group[key][()] for key in _ARRAYS}
+                if with_infos:
+                    arrays["infos"] = _infos_in_group(group.get("infos", {}))
                 yield self._episode(number, read, arrays, None, group.attrs.get("seed"))
 
-    def _in_tables(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _in_tables(self, with_infos: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         import pyarrow.compute as pc
         import pyarrow.dataset as ds
 
@@ -85,7 +90,9 @@ class MinariFiles:
                 return column.flatten().to_numpy(zero_copy_only=False) if is_list else column.to_pylist()
 
             known = read_json(folder / "metadata.json")
-            arrays = {key: np.asarray(read((key,)))[:-1] for key in _ARRAYS}
+            arrays: dict[str, Any] = {key: np.asarray(read((key,)))[:-1] for key in _ARRAYS}
+            if with_infos and "infos" in table.column_names:
+                arrays["infos"] = _infos_in_column(table.column("infos").combine_chunks())
             yield self._episode(number, read, arrays, table.num_rows - 1, known.get("seed"))
 
     def _episode(
@@ -161,6 +168,24 @@ def bounded(spec: ArraySpec, space: Space) -> ArraySpec:
         case "MultiBinary":
             return spec.bounded(0, 1)
     return spec
+
+
+def _infos_in_group(group: Any) -> Any:
+    """Of HDF5: arrays nested as the groups are; text as text."""
+    if not hasattr(group, "shape"):
+        return {key: _infos_in_group(group[key]) for key in sorted(group)}
+    return np.array(group.asstr()[()], str) if group.dtype.kind == "O" else group[()]
+
+
+def _infos_in_column(column: Any) -> Any:
+    """Of Arrow: arrays nested as the structs are."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_struct(column.type):
+        return {field.name: _infos_in_column(pc.struct_field(column, [index])) for index, field in enumerate(column.type)}
+    values = column.to_pylist()
+    return np.array(values, str) if pa.types.is_string(column.type) else np.array(values)
 
 
 def _is_image(space: Space) -> bool:

@@ -31,8 +31,8 @@ class Resolved:
         return self.leaves["action"][0]
 
 
-def resolve(options: MappingOptions, part: Part) -> Resolved:
-    """Raises HindcastError where a name is missing (with the nearest), a column is not accounted for, or one cannot be read."""
+def resolve(options: MappingOptions, part: Part, needs_all: bool = True) -> Resolved:
+    """Raises HindcastError where a name is missing (with the nearest), one cannot be read, or `needs_all` and nothing is said of one."""
     arrays = {**options.observation.leaves("observation"), "action": options.action, "reward": options.reward}
     leaves = {name: expand(array.columns, part, name) for name, array in arrays.items()}
     if absent := [name for name, columns in leaves.items() if not columns]:
@@ -48,7 +48,8 @@ def resolve(options: MappingOptions, part: Part) -> Resolved:
     kept = _step_metadata(options, part, used, ignored)
     for name, where in (*used.items(), *((column, f"step_metadata.{name}") for name, column in kept.items())):
         require_readable(part, name, where)
-    _require_all(part, {*used, *kept.values(), *ignored})
+    if needs_all:
+        _require_all(part, {*used, *kept.values(), *ignored})
     return replace(found, step_metadata=kept, ignored=tuple(name for name in ignored if name not in kept.values()))
 
 
@@ -124,10 +125,11 @@ def _used(found: Resolved, options: MappingOptions, part: Part) -> dict[str, str
 def _require_all(part: Part, accounted: set[str]) -> None:
     left = [name for name in part.columns if name not in accounted]
     if left:
+        names = f"[{', '.join(_quoted(name) for name in _globs(left))}]"
         raise HindcastError(
             f"{part.name}: nothing is said about the column{'s' if len(left) > 1 else ''} {', '.join(left[:_LISTED])}"
-            f"{f' and {len(left) - _LISTED} more' if len(left) > _LISTED else ''}. Map them, keep them with 'step_metadata' "
-            f"(or 'metadata', what has one value an episode), or leave them out with 'ignore: [{', '.join(_quoted(name) for name in _globs(left))}]'."
+            f"{f' and {len(left) - _LISTED} more' if len(left) > _LISTED else ''}. Map them, keep them as metadata or with each step by "
+            f"'step_metadata: {names}', or leave them out with 'ignore: {names}'."
         )
 
 

@@ -84,7 +84,8 @@ class ArrayMaker:
 
     def _as_texts(self, values: np.ndarray) -> np.ndarray:
         texts = values.reshape(len(values)).tolist()
-        self._report.count(f"{self.name}: {{}} missing texts are empty ones now.", sum(text is None for text in texts))
+        missing = sum(text is None for text in texts)
+        self._report.count(f"{self.name}: {{}} missing texts are empty now.", missing, f"{self.name}: {{}} missing text is empty now.")
         return np.array(["" if text is None else str(text) for text in texts], object)
 
     def _one_hot(self, values: np.ndarray, start: int) -> np.ndarray:

@@ -15,7 +15,7 @@ _INDENT = 2
 _ORDER = (
     "path", "files", "groups", "split", "env_id", "observation", "action", "reward", "next_observation", "terminal", "truncated",
     "ends", "rows", "reward_offset", "tail", "inner_flags", "lost_observation", "tolerance", "bounds", "max_episode_steps",
-    "time_limit", "metadata", "policy", "ignore",
+    "time_limit", "metadata", "step_metadata", "policy", "ignore",
 )  # fmt: skip
 
 

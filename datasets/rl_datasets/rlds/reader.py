@@ -126,6 +126,10 @@ class RldsReader:
             return False
         return True
 
+    def is_text(self, key: str) -> bool:
+        """Whether a step has one text of this name."""
+        return isinstance(self._steps[key], tfds.features.Text)
+
     def shards(self, split: str) -> list[Shard]:
         """Returns the files of a split in order; each of them exists."""
         shards = self.described_shards(split)
