@@ -12,7 +12,7 @@ import numpy as np
 
 from rl_datasets.about import About
 from rl_datasets.manifest import SHARD
-from rl_datasets.rlds.reader import DESCRIPTION, RldsReader
+from rl_datasets.rlds import DESCRIPTION, STEP_METADATA, RldsReader
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
 from rl_datasets.words import count
 
@@ -138,6 +138,7 @@ def _episodes(reader: RldsReader, spec: EnvSpec) -> dict[str, Any]:
     parts = reader.action_keys if reader.action_keys != ("action",) else ()
     steps += [_field(f"episodes/steps/{key}", key, f"steps/{key}", "A part of the action.", "sc:Float", repeated=True) for key in parts]
     steps += [_field(f"episodes/steps/{key}", key, f"steps/{key}", _STEP_WORDS[key], _STEP_TYPES[key]) for key in stored]
+    steps += [_array_field(f"{STEP_METADATA}/{name}", leaf) for name, leaf in spec.step_metadata.items()]
     kinds = {str: "sc:Text", int: "sc:Integer", float: "sc:Float"}
     columns = [_field(f"episodes/{key}", key, key, f"Of an episode: {key}.", kinds[kind]) for key, kind in reader.columns.items()]
     everything = {
@@ -161,7 +162,7 @@ def _episodes(reader: RldsReader, spec: EnvSpec) -> dict[str, Any]:
 def _array_field(name: str, leaf: ArraySpec) -> dict[str, Any]:
     shape = " x ".join(map(str, leaf.shape)) or "one value"
     values = f", one of {count(leaf.num_values, 'value')}" if leaf.num_values is not None else ""
-    kind = "sc:ImageObject" if leaf.is_image else _type_of(np.dtype(leaf.dtype))
+    kind = "sc:ImageObject" if leaf.is_image else _type_of(leaf.numpy_dtype)
     return _field(f"episodes/steps/{name}", name, f"steps/{name}", f"{leaf.dtype}, {shape}{values}.", kind, repeated=bool(leaf.shape))
 
 
@@ -172,7 +173,7 @@ def _field(identity: str, name: str, column: str, words: str, kind: str, repeate
 
 
 def _type_of(dtype: np.dtype[Any]) -> str:
-    return {"f": "sc:Float", "b": "sc:Boolean"}.get(dtype.kind, "sc:Integer")
+    return {"f": "sc:Float", "b": "sc:Boolean", "O": "sc:Text"}.get(dtype.kind, "sc:Integer")
 
 
 def _sha256(path: Path) -> str:

@@ -55,6 +55,13 @@ def test_fields_are_those_of_the_examples(tmp_path):
     assert [described[f"episodes/{name}"]["dataType"] for name in ("policy", "seed")] == ["sc:Text", "sc:Integer"]
 
 
+def test_step_metadata_are_fields_of_steps(nested, tmp_path):
+    described = fields(croissant(RldsReader(nested.write(tmp_path)), "toy", About(), COUNTS, "."))
+    kinds = {name: described[f"episodes/steps/metadata/{name}"]["dataType"] for name in nested.spec.step_metadata}
+    assert kinds == {"time": "sc:Float", "infos/note": "sc:Text", "infos/pair": "sc:Integer"}
+    assert described["episodes/steps/metadata/infos/note"]["source"]["extract"]["column"] == "steps/metadata/infos/note"
+
+
 def test_what_is_not_known_is_not_said(tmp_path):
     reader = RldsReader(write_data(tmp_path, "vector"))
     known = {"license", "creator", "url", "datePublished", "citeAs"}

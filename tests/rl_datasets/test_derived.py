@@ -1,8 +1,11 @@
 """Data sets made of others: combined, filtered, and drawn from."""
 
+import shutil
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rl_datasets.builder import Context, load_builder
@@ -12,6 +15,9 @@ from rl_datasets.derived_example import LENGTHS, write_parent
 from rl_datasets.digest import content_key, episode_digest
 from rl_datasets.errors import HindcastError
 from rl_datasets.links import Link, write_link
+from rl_datasets.manifest import read_manifest, write_manifest
+from rl_datasets.rlds import read_episodes, read_spec, write_rlds
+from rl_datasets.schema import ArraySpec, Episode, validate_episode
 from rl_datasets.splits import Fractions, assign_split
 
 
@@ -42,6 +48,41 @@ def test_combined_episodes_stay_what_they_were(parents):
     assert builder.counts == {"from_north": 6, "from_south": 6}
     assert [entered.path for entered in builder.inputs] == [f"{path}/1.0.0" for path in parents]
     assert [entered.digest for entered in builder.inputs] == [find_parent(Path(path)).manifest.digest for path in parents]
+
+
+def annotated(folder: Path, name: str, **dtypes: str) -> str:
+    """A parent whose step metadata have these types; its values are those of the first observation."""
+    path = find_parent(write_parent(folder, name)).folder
+    spec = replace(read_spec(path), step_metadata={key: ArraySpec((), dtype) for key, dtype in dtypes.items()})
+
+    def kept(episode: Episode) -> dict[str, np.ndarray]:
+        return {key: episode.observation[:, 0].astype(dtype) for key, dtype in dtypes.items()}
+
+    episodes = [replace(episode, step_metadata=kept(episode)) for episode in read_episodes(path, "raw")]
+    manifest = read_manifest(path)
+    shutil.rmtree(path)
+    write_rlds(path, name, "1.0.0", spec, {"raw": episodes})
+    write_manifest(path, manifest)
+    return path.as_posix()
+
+
+def test_step_metadata_are_kept_where_all_parents_have_them_alike(tmp_path):
+    north = annotated(tmp_path, "north", time="float64", wind="float32", tide="int8")
+    south = annotated(tmp_path, "south", wind="int64", time="float64")
+    builder, episodes = build("combine", parents=[north, south])
+    assert builder.spec().step_metadata == {"time": ArraySpec((), "float64")}
+    for episode in episodes:
+        validate_episode(episode, builder.spec())
+        np.testing.assert_array_equal(episode.step_metadata["time"], episode.observation[:, 0])
+    assert "north: step metadata that not all parents have alike were left out: tide, wind." in builder.notes
+    assert "south: step metadata that not all parents have alike were left out: wind." in builder.notes
+    for kind, options in (("filter", {"minimum_length": 3}), ("subset", {"episodes": 2})):
+        part, kept = build(kind, parent=north, **options)
+        assert set(part.spec().step_metadata) == {"time", "wind", "tide"}
+        assert kept
+        for episode in kept:
+            validate_episode(episode, part.spec())
+            np.testing.assert_array_equal(episode.step_metadata["tide"], episode.observation[:, 0].astype(np.int8))
 
 
 def test_an_id_in_two_parents_names_both(tmp_path, parents):

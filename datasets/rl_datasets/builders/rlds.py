@@ -86,7 +86,8 @@ class Builder(ImportBuilder):
         many = len(self.splits) > 1
         for split in self.splits:
             for number, (arrays, _) in enumerate(self.reader.arrays(self.reader.shards(split), self._columns)):
-                yield f"{split}-{number:08d}" if many else f"{number:08d}", arrays
+                columns = {key: array.astype(str) if array.dtype == object else array for key, array in arrays.items()}
+                yield f"{split}-{number:08d}" if many else f"{number:08d}", columns
 
 
 def example(folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.ends import EpisodeRows, breaks, find_episodes
 from rl_datasets.importing.mapping import Array, MappingOptions
-from rl_datasets.importing.parts import TIME, Part
+from rl_datasets.importing.parts import TIME, Part, shown
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import Resolved, resolve
 from rl_datasets.importing.values import ArrayMaker
@@ -321,8 +321,9 @@ class _Converter:
             if len(inner):
                 row = int(inner[0])
                 raise HindcastError(
-                    f"{self.part.name}, row {self.part.row_number(first_row + row)}: metadata.{key} is {rows[row]!r}, but "
-                    f"{rows[row - 1]!r} on the row before it in the same episode. Metadata hold one value an episode; ignore the column."
+                    f"{self.part.name}, row {self.part.row_number(first_row + row)}: metadata.{key} is {shown(rows[row])}, but "
+                    f"{shown(rows[row - 1])} on the row before it in the same episode. Metadata hold one value an episode; "
+                    "keep the column with 'step_metadata', or ignore it."
                 )
         if values.dtype == object:
             return ["" if value is None else str(value) for value in values.tolist()]

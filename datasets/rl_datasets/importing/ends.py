@@ -21,7 +21,7 @@ from rl_datasets.importing.mapping import (
     MappingOptions,
     StartEnds,
 )
-from rl_datasets.importing.parts import BLOCK_ROWS, OrderedPart, Part, read_all
+from rl_datasets.importing.parts import BLOCK_ROWS, OrderedPart, Part, read_all, shown
 from rl_datasets.importing.resolve import Resolved
 
 
@@ -152,7 +152,7 @@ def _whole_numbers(part: Part, column: str) -> np.ndarray:
         whole = numbers.astype(np.int64)
     if (whole != numbers).any():
         place = int((whole != numbers).argmax())
-        raise HindcastError(f"{part.name}, row {place} of '{column}': found {numbers[place]!r}; expected a whole number.")
+        raise HindcastError(f"{part.name}, row {place} of '{column}': found {shown(numbers[place])}; expected a whole number.")
     return whole
 
 
@@ -163,7 +163,7 @@ def _times(part: Part, column: str) -> np.ndarray:
     if times.isna().any():
         place = int(times.isna().to_numpy().argmax())
         raise HindcastError(
-            f"{part.name}, row {part.row_number(place)} of '{column}': found {values[place]!r}; expected a whole number, or a time as "
+            f"{part.name}, row {part.row_number(place)} of '{column}': found {shown(values[place])}; expected a whole number, or a time as "
             "2026-01-31T12:00:00."
         )
     return np.asarray(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]").astype(np.int64))

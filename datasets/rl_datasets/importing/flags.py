@@ -6,7 +6,7 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.mapping import Flag, MappingOptions
-from rl_datasets.importing.parts import BLOCK_ROWS, Part
+from rl_datasets.importing.parts import BLOCK_ROWS, Part, shown
 
 Counted = list[tuple[str, int, str]]  # as ImportReport.count takes them
 
@@ -67,7 +67,7 @@ def _column_rows(flag: Flag, column: str, part: Part) -> Iterator[np.ndarray]:
         if wrong.any():
             place = int(np.asarray(wrong).argmax())
             raise HindcastError(
-                f"{part.name}, row {part.row_number(start + place)}: the flag '{column}' is {block[place]!r}, but 0 or 1 is expected. "
+                f"{part.name}, row {part.row_number(start + place)}: the flag '{column}' is {shown(block[place])}, but 0 or 1 is expected. "
                 "Mend the row, or say which value sets it with 'equals'."
             )
         yield start + np.flatnonzero(is_set)

@@ -8,7 +8,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,6 +22,8 @@ BLOCK_ROWS = 2**16
 class Column(NamedTuple):
     """dtype is NumPy's name, TEXT, TIME, or the word for what cannot be read as an array. shape is that of a row.
 
+    Where values may be missing, a block in which some are is read as float64, NaN in their place.
+
     Texts are read as an object array of str, None where missing.
     """
 
@@ -29,6 +31,7 @@ class Column(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     rows: int
+    may_miss: bool = False
 
     @property
     def is_text(self) -> bool:
@@ -186,6 +189,11 @@ def array_column(name: str, array: np.ndarray) -> Column:
     """A scalar counts as one row."""
     dtype = TEXT if array.dtype.kind in "US" else array.dtype.name
     return Column(name, dtype, tuple(array.shape[1:]), len(array) if array.ndim else 1)
+
+
+def shown(value: Any) -> str:
+    """Returns one value of a column as messages have it, such as 3.5 or 'word'."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def read_all(part: Part, name: str) -> np.ndarray:

@@ -30,7 +30,7 @@ _PICKLE_ADVICE = (
 )
 _PROSE = {
     "empty": "is empty (0 bytes); copy or download it again",
-    "html": "is a web page (HTML), as a failed download leaves it; download the file itself",
+    "html": "is a web page (HTML), or an answer in XML, as a failed download leaves it; download the file itself",
     "git-lfs": "is a Git LFS pointer and not the file; run 'git lfs pull' where it is from",
     "pickle": f"is a pickle. {_PICKLE_ADVICE}",
 }
@@ -52,7 +52,7 @@ def kind_of_content(file: IO[bytes]) -> str:
     for signature, kind in _SIGNATURES:
         if head.startswith(signature):
             return kind
-    if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html")):
+    if head.lstrip()[:14].lower().startswith((b"<!doctype html", b"<html", b"<?xml")):
         return "html"
     if not _may_be_pickle(head):
         return "other"

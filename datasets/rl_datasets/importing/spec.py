@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.importing.kept import kept_specs
 from rl_datasets.importing.mapping import MappingOptions
 from rl_datasets.importing.parts import BLOCK_ROWS, Part
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import resolve
-from rl_datasets.importing.values import ArrayMaker, array_spec, kept_spec
+from rl_datasets.importing.values import ArrayMaker, array_spec
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
 
 Parts = Callable[[], Iterator[Part]]
@@ -26,10 +27,11 @@ def describe(parts: Parts, options: MappingOptions) -> tuple[EnvSpec, list[str]]
     if part is None:
         raise HindcastError("The source holds no episode. Mend the path or the pattern of its files.")
     try:
-        leaves, kept = _leaf_specs(options, part)
+        leaves = _leaf_specs(options, part)
     finally:
         part.close()
     action, references = leaves.pop("action"), options.reference_returns
+    kept, told = kept_specs(parts, options)
     spec = EnvSpec(
         env_id=options.env_id,
         env_kwargs=dict(options.env_kwargs),
@@ -39,41 +41,50 @@ def describe(parts: Parts, options: MappingOptions) -> tuple[EnvSpec, list[str]]
         reference_returns=references.value() if references else None,
         step_metadata=kept,
     )
+    bounded, assumed = _bounded(parts, options, spec)
+    return bounded, [*assumed, *told]
+
+
+def _bounded(parts: Parts, options: MappingOptions, spec: EnvSpec) -> tuple[EnvSpec, list[str]]:
+    """Returns the spec with the bounds that are asked for, and where they are from."""
+    action = spec.action
     if options.bounds == "environment":
         return _with_environment(spec, options)
     is_category = np.dtype(action.dtype).kind in "iu" and action.shape in ((), (1,)) and action.num_values is None
     if options.bounds == "data" or (is_category and not action.is_bounded):
-        action, note = _with_found_bounds(parts, options, spec.action, is_category)
+        action, note = _with_found_bounds(parts, options, action, is_category)
         return replace(spec, action=action), [note]
     if not action.is_bounded:
         return spec, ["action: no bounds are given, so the action space is unbounded (bounds: data or environment, or action.minimum)."]
     return spec, []
 
 
-def _leaf_specs(options: MappingOptions, part: Part) -> tuple[dict[str, ArraySpec], dict[str, ArraySpec]]:
-    """Returns the arrays of observation and action by path, and the step metadata by name."""
+def _leaf_specs(options: MappingOptions, part: Part) -> dict[str, ArraySpec]:
     columns = resolve(options, part)
     arrays = {**options.observation.leaves("observation"), "action": options.action, "reward": options.reward}
     specs = {name: array_spec(name, array, [part.columns[c] for c in columns.leaves[name]], part) for name, array in arrays.items()}
     reward = specs.pop("reward")
     if reward.dtype != "float32" and options.reward.dtype is not None:
         raise HindcastError(f"reward.dtype is '{options.reward.dtype}', but rewards are stored as float32. Leave it out.")
-    return specs, {name: kept_spec(part.columns[column]) for name, column in columns.step_metadata.items()}
+    return specs
 
 
 def _with_found_bounds(parts: Parts, options: MappingOptions, spec: ArraySpec, is_category: bool) -> tuple[ArraySpec, str]:
     """The smallest and largest action of any row; also of rows whose action is not read, as the last of an episode may be."""
     target = replace(spec, shape=()) if is_category else spec
-    low, high = np.full(target.shape, np.inf), np.full(target.shape, -np.inf)
+    low, high, seen = np.full(target.shape, np.inf), np.full(target.shape, -np.inf), 0
     for part in parts():
         try:
             columns = resolve(options, part).leaves["action"]
             maker, rows = ArrayMaker("action", options.action, columns, target, part, ImportReport()), part.columns[columns[0]].rows
+            seen += rows
             for start in range(0, rows, BLOCK_ROWS):
                 block = maker.rows(start, min(start + BLOCK_ROWS, rows))
                 low, high = np.fmin(low, np.fmin.reduce(block, axis=0)), np.fmax(high, np.fmax.reduce(block, axis=0))
         finally:
             part.close()
+    if not seen:
+        raise HindcastError("The source has no rows. Mend the path, or leave the data set out.")
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         raise HindcastError(
             "action: no bounds can be found in the data, for some values are not finite. Give action.minimum and action.maximum."

@@ -85,7 +85,7 @@ class TablePart(BasePart):
         for field in self._blocks.schema:
             sample = pa.nulls(0, field.type) if first is None else self._blocks.read(first, field.name)
             for name, steps, values in _flattened(field.name, (), sample):
-                yield Column(name, *_described(values), rows), field.name, steps
+                yield Column(name, *_described(values), rows, may_miss=True), field.name, steps
 
 
 def to_numpy(values: Any, column: Column, where: str, row: int) -> np.ndarray:

@@ -7,11 +7,10 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.mapping import Array
-from rl_datasets.importing.parts import Column, Part
+from rl_datasets.importing.parts import Column, Part, shown
 from rl_datasets.importing.report import ImportReport
-from rl_datasets.schema import TEXT, ArraySpec
+from rl_datasets.schema import ArraySpec
 
-_KEPT_AS = {"longdouble": "float64"}
 _STORED_AS = {"float64": "float32", "longdouble": "float32"}
 
 
@@ -33,11 +32,6 @@ def array_spec(name: str, array: Array, columns: Sequence[Column], part: Part) -
     if name == "reward" and shape != ():
         raise HindcastError(f"{part.name}: reward has rows of shape {list(shape)}, but one number is expected. Name one column.")
     return _bounded(name, array, ArraySpec(shape, dtype))
-
-
-def kept_spec(column: Column) -> ArraySpec:
-    """Returns what is stored of a column as step metadata: what it is, a text as a text."""
-    return ArraySpec((), TEXT) if column.is_text else ArraySpec(column.shape, _KEPT_AS.get(column.dtype, column.dtype))
 
 
 class ArrayMaker:
@@ -101,7 +95,7 @@ class ArrayMaker:
         flat = [index.get(value, -1) for value in values.reshape(-1).tolist()]
         numbers = np.array(flat, np.int64).reshape(values.shape)
         wrong = np.asarray((numbers < 0).reshape(len(values), -1).any(axis=1))
-        self._refuse(wrong, start, lambda row: f"holds {values[row]!r}", f"one of the categories {list(known)}")
+        self._refuse(wrong, start, lambda row: f"holds {shown(values[row])}", f"one of the categories {list(known)}")
         return numbers
 
     def _text(self, values: np.ndarray, width: int, start: int) -> np.ndarray:

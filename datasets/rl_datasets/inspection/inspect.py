@@ -27,6 +27,8 @@ from rl_datasets.inspection.oddities import Divided, oddities_of_rows
 from rl_datasets.inspection.opening import Source, open_source
 from rl_datasets.inspection.roles import BY_NAME, Roles, guess_roles
 
+_IN_STEPS = ("observation", "next_observation", "action", "reward", "terminal", "truncated", "step_metadata")
+
 
 @dataclass(frozen=True)
 class ColumnLine:
@@ -145,6 +147,8 @@ def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: So
         return draft, oddities, {}, [], f"No column was recognised as {wanted}. Say which: --as {roles.missing[0]}=COLUMN."
     draft.say("env_id", env_id or "Unknown")
     draft.say("ignore", _ignored(head, roles, draft))
+    if roles.of("step_metadata"):
+        draft.say("step_metadata", roles.of("step_metadata"))
     try:
         with _divided(head, draft) as divided:
             oddities += oddities_of_rows(head, roles, divided, draft)
@@ -244,15 +248,16 @@ def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: R
     draft.say("ignore", [name for name in draft.options["ignore"] if name not in metadata.values()])
     if not (left := sorted(asked - set(metadata.values()))):
         return []
+    answer = "Ignored. What changes within an episode can be kept with each step: --as step_metadata=COLUMN."
     found = (
         f"{listed(left)}: asked for as metadata, but not one value an episode (it changes in one, is missing in one, or cannot be read)."
     )
-    return [Oddity("no_metadata", found, "Ignored.")]
+    return [Oddity("no_metadata", found, answer)]
 
 
 def _ignored(head: Head, roles: Roles, draft: Draft) -> list[str]:
     ends = draft.options.get("ends", {})
-    used = {name for role in ("observation", "next_observation", "action", "reward", "terminal", "truncated") for name in roles.of(role)}
+    used = {name for role in _IN_STEPS for name in roles.of(role)}
     used |= {ends[key] for key in ("column", "sequence") if key in ends}
     return [name for name in head.columns if name not in used]
 
@@ -269,7 +274,7 @@ def _finish(draft: Draft, head: Head, roles: Roles, opened: Source, env_id: str)
     unused = [name for role in ("end", "start", "id", "sequence", "lengths", "indices") for name in roles.of(role) if name not in used]
     ignored += [name for name in unused if name not in ignored and name not in draft.options.get("metadata", {}).values()]
     if ignored:
-        draft.say("ignore", ignored, "left out; what has one value an episode may go to metadata")
+        draft.say("ignore", ignored, "left out; metadata keeps what has one value an episode, step_metadata what changes")
     else:
         draft.options.pop("ignore", None)
 

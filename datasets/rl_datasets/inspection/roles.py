@@ -12,7 +12,7 @@ from rl_datasets.inspection.head import Head, episode_lengths
 
 ROLES = (
     "observation", "next_observation", "action", "reward", "terminal", "truncated", "end", "start", "lengths", "indices",
-    "id", "sequence", "policy", "metadata", "ignore",
+    "id", "sequence", "policy", "metadata", "step_metadata", "ignore",
 )  # fmt: skip
 BY_NAME, AS_GIVEN = "its name", "as given"
 NEEDED = ("observation", "action", "reward")

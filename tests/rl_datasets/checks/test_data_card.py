@@ -195,6 +195,16 @@ def test_the_summary_counts_and_describes_by_hand():
     assert summary["arrays"]["action"]["counts"] == {str(value): actions.count(value) for value in (0, 1, 2)}
 
 
+def test_step_metadata_are_named_and_not_checked(nested, tmp_path):
+    raw = nested.write(tmp_path)
+    expected = Expected.of(nested.spec, None)
+    report, shown = run_gate(RldsReader(raw), ["train"], expected, CheckParams())
+    write_report(tmp_path / "checks", "toy", raw, expected, CheckParams(), report, shown)
+    told = "time (one float64), infos/note (one text), infos/pair (2 uint8 in [0, 255]); not checked"
+    assert told in (tmp_path / "checks" / "card.md").read_text()
+    assert told in Outline((tmp_path / "checks" / "card.html").read_text()).text
+
+
 def test_the_report_names_the_data_that_it_is_about(tmp_path):
     episodes = make_episodes("vector")
     episodes[4].discount[2] = 0

@@ -155,6 +155,22 @@ def test_a_table_with_rows_in_any_order_keeps_texts_times_and_the_columns_that_o
     assert by_id["b"]["at"].tolist() == ["", "2026-01-31T12:00:01"]
 
 
+def test_whole_numbers_with_gaps_become_float64_wherever_the_gap_is(tmp_path) -> None:
+    """The gap is in the second file, and a column without one stays as it is, to the last digit."""
+    (tmp_path / "a.csv").write_text("o,a,r,count,big\n0,0,0,7,9007199254740993\n1,0,0,8,1\n")
+    (tmp_path / "b.csv").write_text("o,a,r,count,big\n2,0,0,,3\n3,0,0,9,4\n")
+    entry = {"path": str(tmp_path), "env_id": "T", "observation": "o", "action": "a", "reward": "r", "ends": {"kind": "groups"}}
+    builder, (first, second) = built("table", step_metadata="*", **entry)
+    assert {name: leaf.dtype for name, leaf in builder.spec().step_metadata.items()} == {"count": "float64", "big": "int64"}
+    assert first.step_metadata["big"].tolist() == [9007199254740993, 1]
+    np.testing.assert_array_equal(second.step_metadata["count"], [np.nan, 9.0])
+    assert first.step_metadata["count"].tolist() == [7.0, 8.0]
+    assert "step_metadata/count: some numbers are missing, so they are stored as float64, NaN in the place of these." in builder.notes
+    (tmp_path / "b.csv").write_text("o,a,r,count,big\n2,0,0,1,\n3,0,0,9,4\n")
+    with pytest.raises(HindcastError, match=r"step_metadata/big has missing values beside whole numbers beyond 2\*\*53"):
+        built("table", step_metadata="*", **entry)
+
+
 def test_foreign_rlds_keep_what_is_named(tmp_path) -> None:
     """Written by TFDS itself: a text and a float64 of each step, and an array that has no fixed shape."""
     steps = {
@@ -179,7 +195,7 @@ def test_foreign_rlds_keep_what_is_named(tmp_path) -> None:
     def step(number: int, t: int) -> dict[str, Any]:
         at = np.float32([100 * number + t])
         flags = {"is_first": t == 0, "is_last": t == 2, "is_terminal": t == 2}
-        words = {"language_instruction": f"pick {at[0]:g}", "info": {"time": 1.7e9 + t / 3}, "boxes": np.zeros(t, np.float32)}
+        words = {"language_instruction": f"pick {at[0]:g}", "info": {"time": 1.7e9 + t / 3}, "boxes": np.zeros(2, np.float32)}
         return {"observation": at, "action": at, "reward": 0.0, **flags, **words}
 
     writer.add_examples({"train": [{"steps": [step(number, t) for t in range(3)]} for number in range(2)]})

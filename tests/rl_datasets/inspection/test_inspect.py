@@ -43,6 +43,18 @@ def test_plain_data_have_nothing_odd(look, paste, walk):
     assert found.trial["transitions"] == ROWS
 
 
+def test_columns_asked_for_as_step_metadata_are_kept_as_they_are(look, paste, walk):
+    clock, site = 1.7e9 + np.arange(ROWS) / 3, np.repeat(["north", "south", "north", "south", "west"], LENGTHS)
+    arrays = {**walk(LENGTHS), "terminated": last_rows(), "clock": clock, "site": site, "junk": np.arange(ROWS)[::-1]}
+    found = look(arrays, step_metadata=["clock", "site"])
+    assert "step_metadata: [clock, site]" in found.entry
+    assert "ignore: [junk]  # left out; metadata keeps what has one value an episode, step_metadata what changes" in found.entry
+    kept = paste(found).episodes[1].step_metadata
+    assert kept["clock"].tolist()[:12] == clock[30:42].tolist()
+    assert kept["site"].tolist() == ["south"] * 12 + [""]
+    assert "Columns that are kept as step metadata: clock, site." in found.notes
+
+
 def test_rewards_a_row_late_are_found_by_what_explains_them(look, paste, walk):
     data = walk(LENGTHS)
     reward = data["reward"].copy()

@@ -128,6 +128,8 @@ def _facts(spec: EnvSpec, digest: str, summary: Mapping[str, Any]) -> Iterator[t
         yield "its arguments", Code(json.dumps(dict(spec.env_kwargs), sort_keys=True))
     for name, leaf in (*named_leaves(spec.observation, "observation"), ("action", spec.action)):
         yield name, array_text(leaf)
+    if spec.step_metadata:
+        yield "step metadata", ", ".join(f"{name} ({array_text(leaf)})" for name, leaf in spec.step_metadata.items()) + "; not checked"
     yield "episodes", f"{summary['episodes']:,} of {count(summary['transitions'], 'transition')}"
     yield "ends", f"{summary['terminals']:,} terminal, {summary['truncations']:,} truncated"
     yield "step limit", "none known" if spec.max_episode_steps is None else count(spec.max_episode_steps, "transition")
