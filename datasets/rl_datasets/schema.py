@@ -8,7 +8,7 @@ reward_t and discount_t that followed. The last step holds only o_T; its action,
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -212,14 +212,9 @@ def episode_validator(spec: EnvSpec) -> Callable[[Episode], None]:
         steps = len(episode.reward)
         if steps < 2:
             raise HindcastError(f"Episode '{episode.episode_id}' has {steps} steps; an episode needs at least 2 (one transition).")
-        kept = episode.step_metadata
-        if kept.keys() != spec.step_metadata.keys():
-            raise HindcastError(
-                f"Episode '{episode.episode_id}' has the step metadata {', '.join(sorted(kept)) or 'none'}, but the spec says "
-                f"{', '.join(sorted(spec.step_metadata)) or 'none'}. Fix the builder's spec() or the episode."
-            )
-        observed = (leaf for _, leaf in named_leaves(episode.observation, ""))
-        found = (*observed, episode.action, episode.reward, episode.discount, *map(kept.__getitem__, spec.step_metadata))
+        found = (*(leaf for _, leaf in named_leaves(episode.observation, "")), episode.action, episode.reward, episode.discount)
+        if spec.step_metadata or episode.step_metadata:
+            found = (*found, *_step_metadata(episode, spec))
         for (name, shape, dtype), array in zip(expected, found, strict=True):
             if array.shape != (steps, *shape) or array.dtype != dtype:
                 raise HindcastError(
@@ -227,7 +222,7 @@ def episode_validator(spec: EnvSpec) -> Callable[[Episode], None]:
                     f"{dtype}{[steps, *shape]}. Fix the builder's spec() or the episode."
                 )
         for name in texts:
-            _require_texts(kept[name], name, episode.episode_id)
+            _require_texts(episode.step_metadata[name], name, episode.episode_id)
 
     return validate
 
@@ -237,6 +232,16 @@ def _require_nested_alike(episode: Episode, spec: EnvSpec) -> None:
         tree.assert_same_structure(spec.observation, episode.observation)
     except (TypeError, ValueError) as error:
         raise HindcastError(f"Episode '{episode.episode_id}': observation is nested otherwise than the spec says: {error}") from error
+
+
+def _step_metadata(episode: Episode, spec: EnvSpec) -> Iterator[np.ndarray]:
+    kept = episode.step_metadata
+    if kept.keys() != spec.step_metadata.keys():
+        raise HindcastError(
+            f"Episode '{episode.episode_id}' has the step metadata {', '.join(sorted(kept)) or 'none'}, but the spec says "
+            f"{', '.join(sorted(spec.step_metadata)) or 'none'}. Fix the builder's spec() or the episode."
+        )
+    return (kept[name] for name in spec.step_metadata)
 
 
 def _require_texts(array: np.ndarray, name: str, episode_id: str) -> None:

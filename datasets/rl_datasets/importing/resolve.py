@@ -102,7 +102,7 @@ def _step_metadata(options: MappingOptions, part: Part, used: Iterable[str], ign
     for name, pattern in options.step_metadata.items():
         columns = expand([pattern], part, "step_metadata")
         if "*" in pattern:
-            taken = {*used, *ignored} if pattern == _REST else {*used}
+            taken = {*used, *ignored} if pattern.rstrip("?") == _REST else {*used}
             kept |= {column: column for column in columns if column not in taken}
         else:
             kept |= {name.rstrip("?"): column for column in columns}

@@ -186,7 +186,7 @@ class RldsReader:
                 arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
                 arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
                 metadata,
-                {name: arrays[key] for name, key in beside.items()},
+                {name: arrays[key] for name, key in beside.items()} if beside else {},
                 _flags(arrays, steps) if with_flags else None,
             )
 

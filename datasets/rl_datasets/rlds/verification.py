@@ -42,7 +42,8 @@ class RecordCheck:
 
     def _holds(self, record: bytes, layout: Layout, episode: Episode, metadata: Mapping[str, str | int | float]) -> bool:
         arrays = [*named_leaves(episode.observation, "steps/observation"), *_own_arrays(episode)]
-        arrays += [(f"steps/{STEP_METADATA}/{name}", array) for name, array in episode.step_metadata.items()]
+        if episode.step_metadata:
+            arrays += [(f"steps/{STEP_METADATA}/{name}", array) for name, array in episode.step_metadata.items()]
         flags = _flags(episode.length, episode.is_terminal)
         if len(layout) != len(arrays) + len(flags) + 1 + len(metadata):
             return False
