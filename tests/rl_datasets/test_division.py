@@ -20,7 +20,7 @@ from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.similarity import Sketcher
 from rl_datasets.splits import Fractions, SplitParams, TimeOrder
 
-SPEC = EnvSpec("Drive-v0", ArraySpec((2,), "float32"), ArraySpec((1,), "float32"))
+SPEC = EnvSpec("Drive-v0", ArraySpec((2,), "float32"), ArraySpec((1,), "float32"), step_metadata={"clock": ArraySpec((), "float64")})
 SPLITS = ("train", "validation", "test")
 
 
@@ -38,7 +38,8 @@ def drive(index: int, noise: float = 0.0, **metadata) -> Episode:
         "day": f"2026-01-{index % 28 + 1:02d}",
         **metadata,
     }
-    return Episode(f"{index:03d}", observation.astype(np.float32), action, reward, discount, False, known)
+    clock = 1.7e9 + 1000 * index + np.arange(steps) / 3
+    return Episode(f"{index:03d}", observation.astype(np.float32), action, reward, discount, False, known, {"clock": clock})
 
 
 def write_raw(folder: Path, episodes: list[Episode]) -> Path:
@@ -66,6 +67,17 @@ def test_splits_and_quarantine_together_are_the_data_set(tmp_path):
     assert {entry.episode_id: entry.split for entry in entries} == {**found, **dict.fromkeys(reasons, QUARANTINE)}
     assert {entry.episode_id: entry.reason for entry in entries if entry.reason} == reasons
     assert (folder / "episodes.csv").read_text().splitlines()[5].startswith(f"004,{QUARANTINE},15,60.0,False,driver,4,")
+
+
+def test_step_metadata_go_with_their_episode_and_part_no_copies(tmp_path):
+    """The copy was logged at another time, and is one all the same."""
+    copy = replace(drive(3), episode_id="copy", step_metadata={"clock": np.arange(15.0)})
+    folder = divided(tmp_path, [*(drive(index) for index in range(60)), copy])
+    for split in SPLITS:
+        for episode in read_episodes(folder, split):
+            expected = copy if episode.episode_id == "copy" else drive(int(episode.episode_id))
+            np.testing.assert_array_equal(episode.step_metadata["clock"], expected.step_metadata["clock"], strict=True)
+    assert "1 episode repeats another's content and shares its split." in read_manifest(folder).notes
 
 
 def test_a_copy_in_quarantine_shares_no_split(tmp_path):
