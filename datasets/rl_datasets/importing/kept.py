@@ -12,7 +12,7 @@ from rl_datasets.importing.resolve import resolve
 from rl_datasets.schema import TEXT, ArraySpec
 
 _STORED_AS = {"longdouble": "float64"}
-_EXACT = 2**53  # the largest whole number up to which float64 has every one
+_EXACT = 2**53  # below which float64 has every whole number
 
 
 def kept_specs(parts: Callable[[], Iterator[Part]], options: MappingOptions) -> tuple[dict[str, ArraySpec], list[str]]:
@@ -55,9 +55,9 @@ def _with_gaps(parts: Callable[[], Iterator[Part]], options: MappingOptions, nam
         finally:
             part.close()
     for name in names:
-        if gaps[name] and largest[name] > _EXACT:
+        if gaps[name] and largest[name] >= _EXACT:
             raise HindcastError(
-                f"step_metadata/{name} has missing values beside whole numbers beyond 2**53 ({largest[name]:.0f}), which float64 would "
+                f"step_metadata/{name} has missing values beside whole numbers from 2**53 on ({largest[name]:.0f}), which float64 would "
                 "round. Keep it as text ('types: {...: text}' of a table), or fill the gaps."
             )
     return [name for name in names if gaps[name]]

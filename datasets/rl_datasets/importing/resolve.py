@@ -48,9 +48,10 @@ def resolve(options: MappingOptions, part: Part, needs_all: bool = True) -> Reso
     kept = _step_metadata(options, part, used, ignored)
     for name, where in (*used.items(), *((column, f"step_metadata.{name}") for name, column in kept.items())):
         require_readable(part, name, where)
+    named = {*used, *kept.values()}
     if needs_all:
-        _require_all(part, {*used, *kept.values(), *ignored})
-    return replace(found, step_metadata=kept, ignored=tuple(name for name in ignored if name not in kept.values()))
+        _require_all(part, {*named, *ignored})
+    return replace(found, step_metadata=kept, ignored=tuple(name for name in ignored if name not in named))
 
 
 def expand(names: Iterable[str], part: Part, where: str) -> tuple[str, ...]:

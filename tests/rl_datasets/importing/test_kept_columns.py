@@ -79,7 +79,7 @@ def test_what_patterns_stand_for(imported) -> None:
     assert set(imported(arrays, step_metadata="*", ignore=["i/*"], **options).spec.step_metadata) == {"z", "rx"}
     found = imported(arrays, step_metadata=["i/*", "q?"], ignore=["*"], **options)
     assert set(found.spec.step_metadata) == {"i/x", "i/y"}
-    assert "Columns that were left out: z, rx." in found.notes.replace("o, a, r, d, t, ", "")
+    assert "Columns that were left out: z, rx." in found.notes
     assert set(imported(arrays, step_metadata="r*", ignore=["i/*", "z"], **options).spec.step_metadata) == {"rx"}  # r is the reward
     assert set(imported(arrays, step_metadata=["r", "rx"], ignore=["i/*", "z"], **options).spec.step_metadata) == {"r", "rx"}
 
@@ -167,7 +167,7 @@ def test_whole_numbers_with_gaps_become_float64_wherever_the_gap_is(tmp_path) ->
     assert first.step_metadata["count"].tolist() == [7.0, 8.0]
     assert "step_metadata/count: some numbers are missing, so they are stored as float64, NaN in the place of these." in builder.notes
     (tmp_path / "b.csv").write_text("o,a,r,count,big\n2,0,0,1,\n3,0,0,9,4\n")
-    with pytest.raises(HindcastError, match=r"step_metadata/big has missing values beside whole numbers beyond 2\*\*53"):
+    with pytest.raises(HindcastError, match=r"step_metadata/big has missing values beside whole numbers from 2\*\*53 on"):
         built("table", step_metadata="*", **entry)
 
 
