@@ -112,7 +112,7 @@ def _report(manifest: Manifest, folder: Path, seconds: float) -> None:
     for note in manifest.notes[:NOTES_SHOWN]:
         console.print(f"  {note}", markup=False, highlight=False, soft_wrap=True)
     if len(manifest.notes) > NOTES_SHOWN:
-        console.print(f"  {len(manifest.notes) - NOTES_SHOWN} more notes: {folder / FILE_NAME}", highlight=False, soft_wrap=True)
+        console.print(f"  {count(len(manifest.notes) - NOTES_SHOWN, 'more note')}: {folder / FILE_NAME}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ def prepare(key: str, params: Params) -> Task:
     stream = open_stream(split, TRAIN, batch_size=train.batch_size, **options)
     validation = validation_batches(split, train.batch_size, options)
     parameters = parameters_of(f"train@{key}", params)
-    return Task(experiment, preset, parameters, dataset, split, statistics, read_spec(split), stream, validation)
+    return Task(experiment, preset, parameters, dataset, split, statistics, read_spec(split).without_step_metadata(), stream, validation)
 
 
 def write_model(part: Path, key: str, task: Task, fitted: loop.Fitted) -> None:

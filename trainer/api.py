@@ -125,7 +125,7 @@ def _split_of(reader: RldsReader, split: str | None) -> str:
 def _fitting(reader: RldsReader, spec: EnvSpec | None) -> EnvSpec:
     """The spec that stands in for the data's own, or that one. Raises HindcastError where they are not of the same arrays."""
     if spec is None:
-        return reader.spec
+        return reader.spec.without_step_metadata()
     found, given = ([*named_leaves(s.observation, "observation"), ("action", s.action)] for s in (reader.spec, spec))
     arrays, wanted = ([f"{name} {leaf.dtype}{list(leaf.shape)}" for name, leaf in leaves] for leaves in (found, given))
     if arrays != wanted:

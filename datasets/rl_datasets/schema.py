@@ -103,6 +103,10 @@ class EnvSpec:
     def __hash__(self) -> int:
         return hash(json.dumps(self.to_json(), sort_keys=True))
 
+    def without_step_metadata(self) -> "EnvSpec":
+        """Returns what a learner and its policy know of the data."""
+        return dataclasses.replace(self, step_metadata={})
+
     def to_json(self) -> dict[str, Any]:
         """Returns plain JSON values; an infinite bound becomes the string "inf" or "-inf". Without step metadata, nothing is said of it."""
         values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}

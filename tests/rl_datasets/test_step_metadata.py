@@ -91,6 +91,14 @@ def test_it_counts_for_the_digest_but_not_for_what_happened():
     assert episode_digest(replace(plain, step_metadata={"note": note, "time": time})) == episode_digest(kept)
 
 
+def test_a_spec_without_it_is_what_it_would_be_had_there_been_none():
+    kept = spec_of(time=ArraySpec((), "float64"))
+    assert kept.without_step_metadata() == spec_of()
+    assert kept.without_step_metadata().to_json() == spec_of().to_json()
+    assert "step_metadata" not in spec_of().to_json()
+    assert EnvSpec.from_json(kept.to_json()) == kept != spec_of()
+
+
 def test_the_first_transitions_keep_theirs():
     cut = truncate(episode(5, time=np.arange(5.0)), 2)
     np.testing.assert_array_equal(cut.step_metadata["time"], [0.0, 1.0, 2.0])
@@ -123,6 +131,7 @@ def test_what_does_not_meet_the_spec_is_refused(spec, made, message):
         ({"/a": TIME}, "'/a' has an empty part"),
         ({"z": ArraySpec((), "complex64")}, r"'z' is complex64\[\], but RLDS files hold only bool, .*float64, and one text a step"),
         ({"note": ArraySpec((2,), "text")}, r"'note' is text\[2\]"),
+        ({"gone": ArraySpec((0,), "float32")}, r"'gone' is float32\[0\], but .* none that is empty"),
     ],
 )
 def test_what_cannot_be_stored_is_refused(leaves, message):

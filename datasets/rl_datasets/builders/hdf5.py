@@ -14,7 +14,7 @@ from pydantic import Field
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.builder import FileImportBuilder, FileOptions
-from rl_datasets.importing.parts import BasePart, Column, Part
+from rl_datasets.importing.parts import BasePart, Column, Part, no_utf8
 from rl_datasets.importing.source import require_kind
 from rl_datasets.schema import TEXT
 
@@ -64,6 +64,8 @@ class Hdf5Part(BasePart):
                 _read(parts[number], max(start - int(edges[number]), 0), min(stop, int(edges[number + 1])) - int(edges[number]))
                 for number in range(first, min(last, len(parts) - 1) + 1)
             ]
+        except UnicodeDecodeError as error:
+            raise no_utf8(self, name, start, stop, error) from error
         except OSError as error:
             reason = " ".join(str(error).split())
             raise HindcastError(f"{self.name}: '{name}', rows {start} to {stop}, cannot be read ({reason}). Download it again.") from error

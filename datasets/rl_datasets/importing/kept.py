@@ -1,5 +1,6 @@
 """What is stored of columns as step metadata: each as it is, and as float64 where whole numbers are missing among others."""
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from rl_datasets.importing.parts import BLOCK_ROWS, Column, Part
 from rl_datasets.importing.resolve import resolve
 from rl_datasets.schema import TEXT, ArraySpec
 
-_STORED_AS = {"longdouble": "float64"}
+_STORED_AS = {np.dtype(np.longdouble).name: "float64"}
 _EXACT = 2**53  # below which float64 has every whole number
 
 
@@ -25,6 +26,12 @@ def kept_specs(parts: Callable[[], Iterator[Part]], options: MappingOptions) -> 
         return {}, []
     try:
         columns = {name: part.columns[column] for name, column in resolve(options, part).step_metadata.items()}
+        for name, column in columns.items():
+            if column.is_text and math.prod(column.shape) != 1:
+                raise HindcastError(
+                    f"{part.name}: step_metadata.{name} names '{column.name}', whose rows are texts of shape {list(column.shape)}; one "
+                    "text a row is expected. Ignore it, or join them where the file is made."
+                )
     finally:
         part.close()
     gaps = _with_gaps(parts, options, [name for name, column in columns.items() if _is_whole(column)])

@@ -136,8 +136,14 @@ class ArrayPart(BasePart):
         array = self._arrays[name]
         rows = array[start:stop] if array.ndim else array.reshape(1)
         if rows.dtype.kind == "S":
-            rows = np.char.decode(rows, "utf-8")
+            rows = self._decoded(rows, name, start)
         return rows.astype(object) if rows.dtype.kind == "U" else np.asarray(rows)
+
+    def _decoded(self, rows: np.ndarray, name: str, start: int) -> np.ndarray:
+        try:
+            return np.char.decode(rows, "utf-8")
+        except UnicodeDecodeError as error:
+            raise no_utf8(self, name, start, start + len(rows), error) from error
 
     def group_rows(self, name: str) -> np.ndarray:
         return self._lengths[name] if self.groups is not None else super().group_rows(name)
@@ -201,6 +207,12 @@ def read_all(part: Part, name: str) -> np.ndarray:
     rows = part.columns[name].rows
     blocks = [part.read(name, start, min(start + BLOCK_ROWS, rows)) for start in range(0, rows, BLOCK_ROWS)]
     return np.concatenate(blocks) if blocks else part.read(name, 0, 0)
+
+
+def no_utf8(part: Part, name: str, start: int, stop: int, error: UnicodeDecodeError) -> HindcastError:
+    return HindcastError(
+        f"{part.name}, rows {start} to {stop}: '{name}' holds bytes that are no UTF-8 ({error}). Save it as text, or ignore it."
+    )
 
 
 def require_readable(part: Part, name: str, where: str) -> None:

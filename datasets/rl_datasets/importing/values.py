@@ -11,7 +11,7 @@ from rl_datasets.importing.parts import Column, Part, shown
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.schema import ArraySpec
 
-_STORED_AS = {"float64": "float32", "longdouble": "float32"}
+_STORED_AS = {"float64": "float32", np.dtype(np.longdouble).name: "float32"}
 
 
 def array_spec(name: str, array: Array, columns: Sequence[Column], part: Part) -> ArraySpec:

@@ -49,12 +49,13 @@ def _check_step_metadata(leaves: Mapping[str, ArraySpec]) -> None:
     for name, leaf in leaves.items():
         if "" in name.split("/") or any(other.startswith(f"{name}/") for other in leaves):
             raise HindcastError(
-                f"Step metadata '{name}' has an empty part, or is both an array and a group of '{name}/...'. Rename it in the builder."
+                f"Step metadata '{name}' has an empty part, or is both an array and a group of '{name}/...'. Rename it in the builder or "
+                "the entry."
             )
-        if not (leaf.dtype in (*_STORABLE, "float64") or (leaf.is_text and leaf.shape == ())):
+        if 0 in leaf.shape or not (leaf.dtype in (*_STORABLE, "float64") or (leaf.is_text and leaf.shape == ())):
             raise HindcastError(
                 f"Step metadata '{name}' is {leaf.dtype}{list(leaf.shape)}, but RLDS files hold only {', '.join(_STORABLE)}, float64, and "
-                "one text a step. Convert it in the builder."
+                "one text a step, and none that is empty. Convert it in the builder, or ignore it."
             )
 
 

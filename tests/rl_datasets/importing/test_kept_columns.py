@@ -110,11 +110,29 @@ def test_a_missing_text_is_empty_and_counted(imported) -> None:
         ({"x": NUMBER}, {"step_metadata": "y"}, "step_metadata names the column 'y', which is not there"),
         ({"x": NUMBER[:3]}, {"step_metadata": "x"}, r"step_metadata\.x names 'x', which has 3 rows, but 6 are expected"),
         ({"x": np.array([None] * 6)}, {"step_metadata": "x"}, r"step_metadata\.x names 'x', a pickled object array"),
+        ({"x": np.array([["a", "b"]] * 6)}, {"step_metadata": "x"}, r"step_metadata\.x names 'x', whose rows are texts of shape \[2\]"),
+        ({"x": np.array([b"\xff"] * 6)}, {"step_metadata": "x"}, "rows 0 to 6: 'x' holds bytes that are no UTF-8"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(imported, arrays, options, message) -> None:
     with pytest.raises(HindcastError, match=message):
         imported(log(**arrays), **options, **FLAGS)
+
+
+def test_floats_beyond_float64_are_cut_to_it_and_said(imported) -> None:
+    found = imported(log(x=NUMBER.astype(np.longdouble)), step_metadata="x", **FLAGS)
+    assert kept(found, "x") == [[0.25, 1.25, 2.25], [200.25, 201.25]]
+    assert found.spec.step_metadata["x"].dtype == "float64"
+
+
+def test_bytes_of_hdf5_that_are_no_text_are_refused(tmp_path) -> None:
+    with h5py.File(tmp_path / "log.h5", "w") as file:
+        for name, values in log().items():
+            file[name] = values
+        file.create_dataset("note", data=[b"\xff"] * 6, dtype=h5py.string_dtype())
+    entry = {"env_id": "Toy", "observation": "o", "action": "a", "reward": "r", "step_metadata": "note", **FLAGS}
+    with pytest.raises(HindcastError, match=r"log\.h5, rows 0 to 6: 'note' holds bytes that are no UTF-8"):
+        built("hdf5", path=str(tmp_path / "log.h5"), **entry)
 
 
 def test_a_pattern_has_no_name_of_its_own(imported) -> None:
