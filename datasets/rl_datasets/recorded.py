@@ -1,12 +1,17 @@
 """What reading data of unknown quality gives: episodes with their flags as they are stored, and what could not be read."""
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+import tree
 
-from rl_datasets.schema import Episode
+from rl_datasets.schema import Episode, Tree
 
 FLAGS = ("is_first", "is_last", "is_terminal")
+T = TypeVar("T")
 
 
 class Recorded(NamedTuple):
@@ -14,6 +19,45 @@ class Recorded(NamedTuple):
 
     episode: Episode
     flags: np.ndarray | None  # bool [T+1, 3] in the order of FLAGS; None where the episode comes from no file
+
+
+@dataclass(frozen=True)
+class EndToEnd:
+    """E episodes of one nesting, their N steps end to end: what is done to all at once takes no Python for each.
+
+    Arrays may be read-only.
+    """
+
+    nest: Tree  # of the observation; what its leaves are is of no matter
+    observation: tuple[np.ndarray, ...]  # leaves [N, ...] in the order of the nest
+    action: np.ndarray  # [N, ...]
+    reward: np.ndarray  # [N] float32
+    discount: np.ndarray  # [N] float32
+    flags: np.ndarray | None  # [N, 3] bool, in the order of FLAGS; None where they are not known
+    starts: np.ndarray  # [E + 1] int64: episode e has the rows starts[e] to starts[e + 1], of which the last holds only o_T
+    episode_id: Sequence[str]  # [E]
+    is_terminal: np.ndarray  # [E] bool
+    metadata: Mapping[str, Sequence[str | int | float | None]]  # by name, each [E]; None where an episode has none of that name
+
+    @cached_property
+    def lasts(self) -> np.ndarray:
+        """The row of each episode's last step, [E]."""
+        lasts: np.ndarray = self.starts[1:] - 1
+        return lasts
+
+    def label(self, name: str, otherwise: T) -> Sequence[str | int | float | T]:
+        """Returns the metadata of this name of each episode, [E]; `otherwise` where it has none."""
+        values = self.metadata.get(name, [None] * len(self.episode_id))
+        return [otherwise if value is None else value for value in values]
+
+    def recorded(self, index: int) -> Recorded:
+        """Returns one episode, its arrays as views."""
+        rows = slice(self.starts[index], self.starts[index + 1])
+        observation = tree.unflatten_as(self.nest, [leaf[rows] for leaf in self.observation])
+        arrays = (self.action[rows], self.reward[rows], self.discount[rows])
+        metadata = {name: value for name, values in self.metadata.items() if (value := values[index]) is not None}
+        episode = Episode(self.episode_id[index], observation, *arrays, bool(self.is_terminal[index]), metadata)
+        return Recorded(episode, None if self.flags is None else self.flags[rows])
 
 
 class Damage(NamedTuple):

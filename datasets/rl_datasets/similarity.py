@@ -8,6 +8,7 @@ image in their observation have an empty sketch and are near none: there, chance
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import tree
@@ -26,7 +27,7 @@ EMPTY = np.uint64(2**64 - 1)
 
 _DROPPED_BITS = 20  # of a float32's 23 bits of mantissa
 _CHUNK = 1 << 16  # pairs compared at once
-_BLOCK = 1 << 18  # steps gathered before they are hashed
+_BLOCK = 1 << 15  # steps gathered before they are hashed
 
 
 def can_be_near(spec: EnvSpec) -> bool:
@@ -78,16 +79,20 @@ class Sketcher:
 
     def __init__(self, spec: EnvSpec) -> None:
         self._can = can_be_near(spec)
-        self._block: list[Episode] = []
+        self._waiting: list[tuple[list[np.ndarray], np.ndarray, np.ndarray]] = []  # observation, action, steps of each episode
         self._steps, self._count = 0, 0
         self._done: list[np.ndarray] = []
 
     def add(self, episode: Episode) -> None:
-        self._count += 1
+        self.add_all(tree.flatten(episode.observation), episode.action, np.array([len(episode.reward)]))
+
+    def add_all(self, observation: Sequence[np.ndarray], action: np.ndarray, steps: np.ndarray) -> None:
+        """Adds E episodes end to end: arrays as `sketch` takes them, and how many steps each has, [E]."""
+        self._count += len(steps)
         if not self._can:
             return
-        self._block.append(episode)
-        self._steps += len(episode.reward)
+        self._waiting.append((list(observation), action, steps))
+        self._steps += len(action)
         if self._steps >= _BLOCK:
             self._reduce()
 
@@ -99,22 +104,24 @@ class Sketcher:
         return np.concatenate([np.full((0, KEPT), EMPTY), *self._done])
 
     def _reduce(self) -> None:
-        if self._block:
-            starts = np.cumsum([0, *(len(episode.reward) for episode in self._block)])
-            leaves = zip(*(tree.flatten(episode.observation) for episode in self._block), strict=True)
-            action = np.concatenate([episode.action for episode in self._block])
-            self._done.append(sketch([np.concatenate(parts) for parts in leaves], action, starts))
-        self._block, self._steps = [], 0
+        if self._waiting:
+            observations, actions, steps = zip(*self._waiting, strict=True)
+            observation = [_concatenated(leaf) for leaf in zip(*observations, strict=True)]
+            self._done.append(sketch(observation, _concatenated(actions), np.cumsum([0, *np.concatenate(steps)])))
+        self._waiting, self._steps = [], 0
+
+
+def _concatenated(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 def _step_hashes(arrays: Sequence[np.ndarray]) -> np.ndarray:
     """Returns [N] uint64, a hash of the coarse values of each step."""
-    columns = [column for array in arrays for column in array.T]
-    weights = _mixed(np.arange(1, len(columns) + 1, dtype=np.uint64)) | np.uint64(1)
-    hashes = np.zeros(len(arrays[0]), np.uint64)
-    for column, weight in zip(columns, weights, strict=True):
-        hashes += _coarse(column) * weight  # wraps around
-    return _mixed(hashes)
+    edges = np.cumsum([1, *(array.shape[1] for array in arrays)])
+    weights = [_mixed(np.arange(start, end, dtype=np.uint64)) | np.uint64(1) for start, end in pairwise(edges)]
+    parts = [np.einsum("nd,d->n", _coarse(array), weight) for array, weight in zip(arrays, weights, strict=True)]
+    hashes: np.ndarray = sum(parts, start=np.zeros(len(arrays[0]), np.uint64))
+    return _mixed(hashes)  # products and sums wrap around
 
 
 def _moving(observation: Sequence[np.ndarray], starts: np.ndarray, rows: np.ndarray, episode: np.ndarray) -> np.ndarray:

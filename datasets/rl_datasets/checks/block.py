@@ -3,8 +3,8 @@
 Axes: E episodes, N steps in all (the last steps, which hold only an observation, included), D elements of an array's row.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,11 +12,12 @@ import numpy as np
 import tree
 
 from rl_datasets.checks.fingerprint import episode_hashes, row_hashes
-from rl_datasets.recorded import Damage, Recorded
+from rl_datasets.recorded import Damage, EndToEnd, Recorded
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
 
 BYTES = 1 << 22  # of the arrays that are gathered; at least one episode
 EPISODES = 1 << 10  # more would wait so long that Python looks through them for garbage
+PART = 1 << 9  # rows turned at once
 SCALAR = ArraySpec((), "float32")
 
 
@@ -30,31 +31,16 @@ class Misfit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Block:
-    """Episodes that meet the spec, in the order of the data."""
+class Block(EndToEnd):
+    """Episodes that meet the spec, in the order of the data, and what several checks ask of them."""
 
-    observation: tuple[np.ndarray, ...]  # leaves [N, ...] in the order of `Expected.observation`
-    action: np.ndarray  # [N, ...]
-    reward: np.ndarray  # [N] float32
-    discount: np.ndarray  # [N] float32
-    flags: np.ndarray | None  # [N, 3] bool, in the order of recorded.FLAGS; None where they are not known
-    starts: np.ndarray  # [E + 1] int64: episode e has the rows starts[e] to starts[e + 1], of which the last holds only o_T
     number: np.ndarray  # [E] int64: of each episode in the data
-    episode_id: tuple[str, ...]  # [E]
-    is_terminal: np.ndarray  # [E] bool
-    metadata: tuple[Mapping[str, str | int | float], ...]  # [E]
 
     @cached_property
     def lengths(self) -> np.ndarray:
         """Transitions of each episode, [E]."""
         lengths: np.ndarray = np.diff(self.starts) - 1
         return lengths
-
-    @cached_property
-    def lasts(self) -> np.ndarray:
-        """The row of each episode's last step, [E]."""
-        lasts: np.ndarray = self.starts[1:] - 1
-        return lasts
 
     @cached_property
     def is_last(self) -> np.ndarray:
@@ -170,22 +156,26 @@ class Block:
             indices, firsts, counts = np.unique(owners, return_index=True, return_counts=True)
             yield from zip(indices.tolist(), rows[firsts].tolist(), counts.tolist(), strict=True)
 
-    def episode(self, index: int, spec: EnvSpec) -> Episode:
-        """Returns one episode, its arrays as views."""
-        rows = slice(self.starts[index], self.starts[index + 1])
-        observation = tree.unflatten_as(spec.observation, [leaf[rows] for leaf in self.observation])
-        arrays = (self.action[rows], self.reward[rows], self.discount[rows])
-        return Episode(self.episode_id[index], observation, *arrays, bool(self.is_terminal[index]), self.metadata[index])
 
+def blocks(items: Iterable[Episode | Recorded | EndToEnd | Damage], spec: EnvSpec) -> Iterator[Block | Misfit | Damage]:
+    """Yields episodes as blocks, those that come one by one as blocks of about BYTES; misfits and damage as they come.
 
-def blocks(items: Iterable[Episode | Recorded | Damage], spec: EnvSpec) -> Iterator[Block | Misfit | Damage]:
-    """Yields episodes as blocks of about BYTES; misfits and damage as they come, so a misfit may come before a block of earlier ones."""
+    So a misfit may come before a block of earlier episodes.
+    """
     waiting: list[tuple[int, list[np.ndarray], Recorded]] = []
     size = number = 0
     divided = _Divider(spec)
-    for item in items:
+    for item in _apart(items, divided):
         if isinstance(item, Damage):
             yield item
+            continue
+        if isinstance(item, EndToEnd):
+            if waiting:
+                yield _joined(waiting, spec)
+                waiting, size = [], 0
+            count = len(item.episode_id)
+            yield Block(**{field.name: getattr(item, field.name) for field in fields(EndToEnd)}, number=np.arange(number, number + count))
+            number += count
             continue
         recorded = item if isinstance(item, Recorded) else Recorded(item, None)
         arrays = divided(recorded)
@@ -196,10 +186,21 @@ def blocks(items: Iterable[Episode | Recorded | Damage], spec: EnvSpec) -> Itera
             size += sum([array.nbytes for array in arrays])
         number += 1
         if size >= BYTES or len(waiting) >= EPISODES:
-            yield _joined(waiting)
+            yield _joined(waiting, spec)
             waiting, size = [], 0
     if waiting:
-        yield _joined(waiting)
+        yield _joined(waiting, spec)
+
+
+def _apart(
+    items: Iterable[Episode | Recorded | EndToEnd | Damage], divided: "_Divider"
+) -> Iterator[Episode | Recorded | EndToEnd | Damage]:
+    """Yields episodes that lie end to end one by one where not all of them meet the spec."""
+    for item in items:
+        if isinstance(item, EndToEnd) and not divided.all_meet(item):
+            yield from (item.recorded(index) for index in range(len(item.episode_id)))
+        else:
+            yield item
 
 
 def spec_faults(episode: Episode, spec: EnvSpec) -> Iterator[tuple[str, str]]:
@@ -246,22 +247,36 @@ class _Divider:
             return None
         return arrays if steps > 1 and (flags is None or flags.shape == (steps, 3)) else None
 
+    def all_meet(self, item: EndToEnd) -> bool:
+        """Whether all of some episodes meet the spec and have a transition."""
+        try:
+            tree.assert_same_structure(self._spec.observation, item.nest)
+        except (TypeError, ValueError):
+            return False
+        arrays = [*item.observation, item.action, item.reward, item.discount]
+        alike = all(
+            array.shape[1:] == row and array.dtype == dtype for array, row, dtype in zip(arrays, self._rows, self._dtypes, strict=True)
+        )
+        return alike and bool((np.diff(item.starts) > 1).all())
 
-def _joined(waiting: list[tuple[int, list[np.ndarray], Recorded]]) -> Block:
+
+def _joined(waiting: list[tuple[int, list[np.ndarray], Recorded]], spec: EnvSpec) -> Block:
     *observation, action, reward, discount = [_concatenated(arrays) for arrays in zip(*(arrays for _, arrays, _ in waiting), strict=True)]
     flags = [recorded.flags for _, _, recorded in waiting if recorded.flags is not None]
     episodes = [recorded.episode for _, _, recorded in waiting]
+    names = dict.fromkeys(name for episode in episodes for name in episode.metadata)
     return Block(
+        spec.observation,
         tuple(observation),
         action,
         reward,
         discount,
         _concatenated(flags) if len(flags) == len(waiting) else None,
         np.cumsum([0, *(len(episode.reward) for episode in episodes)]),
-        np.array([number for number, _, _ in waiting]),
-        tuple(episode.episode_id for episode in episodes),
+        [episode.episode_id for episode in episodes],
         np.array([episode.is_terminal for episode in episodes], bool),
-        tuple(episode.metadata for episode in episodes),
+        {name: [episode.metadata.get(name) for episode in episodes] for name in names},
+        np.array([number for number, _, _ in waiting]),
     )
 
 
@@ -270,7 +285,12 @@ def _concatenated(arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _columns(array: np.ndarray) -> np.ndarray:
-    return np.array(array.reshape(len(array), -1).T, order="C")
+    """Returns an array [N, ...] as columns [D, N], in parts that stay in the processor's cache."""
+    rows = array.reshape(len(array), -1)
+    columns = np.empty(rows.shape[::-1], rows.dtype)
+    for start in range(0, len(rows), PART):
+        columns[:, start : start + PART] = rows[start : start + PART].T
+    return columns
 
 
 def _describe(dtype: object, shape: tuple[int, ...]) -> str:

@@ -141,7 +141,7 @@ class Sampler:
         returns = np.add.reduceat(np.where(block.is_last, 0, block.reward.astype(np.float64)), block.starts[:-1])
         self._episode_rows.add({"return": returns, "length": block.lengths.astype(np.float64)})
         self._count("terminal", block.is_terminal)
-        self._count("policy", np.array([str(known.get("policy", "")) for known in block.metadata]))
+        self._count("policy", np.array([str(policy) for policy in block.label("policy", "")]))
 
     def _count(self, name: str, values: np.ndarray) -> None:
         found, counts = np.unique(values, return_counts=True)

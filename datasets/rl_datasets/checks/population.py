@@ -9,7 +9,7 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns, per_table
 from rl_datasets.checks.expected import Expected
-from rl_datasets.similarity import can_be_near, near_pairs, sketch
+from rl_datasets.similarity import Sketcher, can_be_near, near_pairs
 
 NAMED = 5  # ids written out for each group
 FEWEST = 20  # episodes that say what is usual
@@ -43,7 +43,7 @@ class _NearDuplicates(Running):
 
     def __init__(self, expected: Expected, options: Options) -> None:
         super().__init__(expected, options)
-        self._sketches: list[np.ndarray] = []
+        self._sketcher = Sketcher(expected.spec)
         self._shares: int | None = None  # of long episodes, one step in so many tells enough
         self._numbers: list[np.ndarray] = []
 
@@ -55,7 +55,7 @@ class _NearDuplicates(Running):
             rows = self._chosen(block)
             observation, action = tuple(leaf[rows] for leaf in observation), action[rows]
             starts = np.searchsorted(rows, starts)
-        self._sketches.append(sketch(observation, action, starts))
+        self._sketcher.add_all(observation, action, np.diff(starts))
         self._numbers.append(block.number)
         yield from ()
 
@@ -71,12 +71,12 @@ class _NearDuplicates(Running):
         return np.flatnonzero(chosen | block.is_last)
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:
-        if not self._sketches:
+        if not self._numbers:
             return
         numbers, content, ids = np.concatenate(self._numbers), table["content"].to_numpy(), table["episode_id"]
         order = np.argsort(numbers)
         groups: dict[int, int] = {}  # a later episode, to the earliest that it is near
-        for earlier, later in numbers[order][near_pairs(np.concatenate(self._sketches)[order])].tolist():
+        for earlier, later in numbers[order][near_pairs(self._sketcher.result()[order])].tolist():
             if content[earlier] != content[later]:
                 groups.setdefault(later, groups.get(earlier, earlier))
         for later, earlier in sorted(groups.items()):

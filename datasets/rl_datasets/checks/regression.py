@@ -9,6 +9,7 @@ STEEPNESS = 0.7  # of their weights
 RIDGE = 1e-6
 PRODUCTS = 66  # of two columns, that are features too; more are left out
 LIMIT = 1e6
+BLOCK = 16  # rows of a system that are solved at once
 SMALL = 1 << 18  # multiplications of one product: one so small runs in this thread, where starting others would cost more
 
 
@@ -79,15 +80,16 @@ def _summed(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _solved(system: np.ndarray) -> np.ndarray:
-    """Returns x [F, K] of A x = b for a system [F, F + K], A beside b; A is positive definite, so that no pivot is looked for."""
-    size = len(system)
-    matrix, values = system[:, :size], system[:, size:]  # views, eliminated in place
-    for row in range(size - 1):
-        factors = system[row + 1 :, row] / system[row, row]
-        system[row + 1 :, row + 1 :] -= factors[:, None] * system[row, row + 1 :]
-    for row in reversed(range(size)):
-        values[row] /= matrix[row, row]
-        values[:row] -= matrix[:row, row, None] * values[row]
+    """Returns x [F, K] of A x = b for a system [F, F + K], A beside b, by blocks. A is positive definite: no pivot is looked for."""
+    size, inverses = len(system), []
+    values = system[:, size:]  # a view, eliminated in place
+    for first in range(0, size, BLOCK):
+        own, below = slice(first, min(first + BLOCK, size)), slice(first + BLOCK, None)
+        inverses.append((own, np.linalg.inv(system[own, own])))
+        if first + BLOCK < size:
+            system[below, below] -= _times(system[below, own] @ inverses[-1][1], system[own, below])
+    for own, inverse in reversed(inverses):
+        values[own] = inverse @ (values[own] - system[own, own.stop : size] @ values[own.stop :])
     return values
 
 

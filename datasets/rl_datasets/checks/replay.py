@@ -159,10 +159,10 @@ class _Replay(Running):
         self._is_chosen = chosen(options.episodes, expected.manifest.counts.get("episodes") if expected.manifest else None)
 
     def block(self, block: Block) -> Iterator[Fault]:
-        for index, number in enumerate(block.number.tolist()):
-            if self._is_chosen(number) and int(block.metadata[index].get("seed", -1)) >= 0 and self._can_run():
+        for index, (number, seed) in enumerate(zip(block.number.tolist(), block.label("seed", -1), strict=True)):
+            if self._is_chosen(number) and int(seed) >= 0 and self._can_run():
                 self._replayed += 1
-                episode = block.episode(index, self.expected.spec)
+                episode = block.recorded(index).episode
                 if found := replay(episode, self.expected.spec, self._env, self.options.tolerance):
                     yield self._fault(found, episode, number)
 

@@ -18,26 +18,29 @@ from rl_datasets.checks.findings import Finding
 from rl_datasets.checks.params import CheckParams
 from rl_datasets.checks.report import CheckResult, Report
 from rl_datasets.checks.summary import RunningSummary
-from rl_datasets.recorded import Damage, Recorded
+from rl_datasets.recorded import Damage, EndToEnd, Recorded
 from rl_datasets.schema import Episode
+
+LABELS: Mapping[str, str | int] = {"policy": "", "seed": -1, "environment": ""}  # the metadata in the table, and what stands for none
 
 
 def run_checks(
-    items: Iterable[Episode | Recorded | Damage],
+    items: Iterable[Episode | Recorded | EndToEnd | Damage],
     expected: Expected,
     params: CheckParams,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Report:
     """Checks all episodes in one pass; memory is that of two blocks and a row for each episode. Same input, same report.
 
-    A second thread takes the items and describes a block while the one before is checked. An episode that doesn't meet the spec, or
+    A second thread takes the items and fingerprints a block while the one before is checked. An episode that doesn't meet the spec, or
     has no transition, is in no block: it is given to the checks as a Misfit, and is left out of the summary of arrays. `advance` is
     told of episodes.
     """
     expected = replace(expected)  # with a sample of its own
     tally, summary, rows = _Tally(params, expected), RunningSummary(expected.spec), _Rows()
-    for item in ahead(_described(blocks(items, expected.spec), summary, rows)):
+    for item in ahead(_listed(blocks(items, expected.spec), rows)):
         if isinstance(item, Block):
+            summary.add(item)
             expected.sampler.add(item)
         tally.see(item)
         if not isinstance(item, Damage):
@@ -48,14 +51,13 @@ def run_checks(
     return Report(results, summary.to_json(table), table, tally.quarantine.entries(table), expected.sampler.result())
 
 
-def _described(items: Iterable[Block | Misfit | Damage], summary: RunningSummary, rows: "_Rows") -> Iterator[Block | Misfit | Damage]:
-    """Yields the items once the summary and the table know them."""
+def _listed(items: Iterable[Block | Misfit | Damage], rows: "_Rows") -> Iterator[Block | Misfit | Damage]:
+    """Yields the items once the table knows them."""
     for item in items:
         if isinstance(item, Misfit):
             rows.add_misfit(item)
         elif isinstance(item, Block):
             rows.add(item)
-            summary.add(item)
         yield item
 
 
@@ -124,6 +126,11 @@ def _look(check: Running, item: Block | Misfit | Damage | pd.DataFrame) -> Itera
     return check.finish(item)
 
 
+def _word(value: object) -> str:
+    """One text for all that are equal."""
+    return sys.intern(str(value))
+
+
 class _Rows:
     """The table of episodes, block by block."""
 
@@ -135,23 +142,19 @@ class _Rows:
         with np.errstate(invalid="ignore", over="ignore"):
             returns = np.add.reduceat(np.where(block.is_last, 0, block.reward.astype(np.float64)), block.starts[:-1])
         self._arrays.append((block.number, block.lengths, returns, block.is_terminal, block.content))
-        self._add(block.episode_id, block.metadata)
+        self._add(block.episode_id, *(block.label(name, otherwise) for name, otherwise in LABELS.items()))
 
     def add_misfit(self, misfit: Misfit) -> None:
         episode = misfit.episode
         values = (misfit.number, episode.length, episode.episode_return, episode.is_terminal)
         self._arrays.append((*(np.array([value]) for value in values), np.zeros(1, np.uint64)))
-        self._add([episode.episode_id], [episode.metadata])
+        self._add([episode.episode_id], *([episode.metadata.get(name, otherwise)] for name, otherwise in LABELS.items()))
 
-    def _add(self, ids: Iterable[str], metadata: Sequence[Mapping[str, str | int | float]]) -> None:
-        known: tuple[list[Any], ...] = (
-            list(ids),
-            [sys.intern(str(each.get("policy", ""))) for each in metadata],
-            [int(each.get("seed", -1)) for each in metadata],
-            [sys.intern(str(each.get("environment", ""))) for each in metadata],
-        )
-        for kept, values in zip(self._lists, known, strict=True):
-            kept.extend(values)
+    def _add(self, *known: Sequence[Any]) -> None:
+        """Adds the values of each of `_lists`."""
+        readers: tuple[Callable[[Any], Any], ...] = (str, _word, int, _word)
+        for kept, values, read in zip(self._lists, known, readers, strict=True):
+            kept.extend(map(read, values))
 
     def table(self) -> pd.DataFrame:
         """In the order of the data, which is also its index."""

@@ -13,7 +13,8 @@ from rl_datasets.stats import Moments, merge
 
 COLUMNS = 32  # of an array that are described one by one; a larger array is described as a whole
 CATEGORIES = 32  # values of a category that are counted one by one
-PART, ROWS = 1 << 16, 1 << 13  # numbers and rows summed at once; of more rows, a dot product would start threads
+PART = 1 << 12  # rows summed at once
+LARGE = 1e15  # range of a column whose squares float32 may not hold
 
 
 class RunningSummary:
@@ -123,28 +124,26 @@ class _Integers:
 
 
 def _moments(columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> Moments:
-    """Returns the moments of columns [D, N], N > len(left_out), in one pass over parts that stay in the processor's cache.
+    """Returns the moments of columns [D, N], N > len(left_out), in one pass.
 
-    Sums are of what lies beyond the first row, so that a large mean beside a small deviation costs no digits.
+    Sums are of what lies beyond the first row, so that a large mean beside a small deviation costs no digits: PART rows at a time
+    in the columns' own precision, and in float64 beyond that and where a square would not fit.
     """
-    rows, low, high = columns.shape[1] - len(left_out), *extremes
-    first = columns[:, :1].astype(np.float64)
-    size = min(PART // max(len(columns), 1) + 1, ROWS)
+    low, high = (extreme.astype(np.float64) for extreme in extremes)
+    rows = columns.shape[1] - len(left_out)
     with np.errstate(invalid="ignore", over="ignore"):
-        sums, squares = _sums(columns[:, left_out], first)
-        sums, squares = -sums, -squares
-        for start in range(0, columns.shape[1], size):
-            more, more_squares = _sums(columns[:, start : start + size], first)
+        exact = columns.astype(np.result_type(columns, np.float32) if (high - low).max(initial=0) < LARGE else np.float64, copy=False)
+        first = exact[:, :1]
+        sums, squares = (-each for each in _sums(exact[:, left_out].astype(np.float64) - first))
+        for start in range(0, columns.shape[1], PART):
+            more, more_squares = _sums(exact[:, start : start + PART] - first)
             sums, squares = sums + more, squares + more_squares
-        squares = np.maximum(squares - sums**2 / rows, 0)
-        return Moments(rows, first[:, 0] + sums / rows, squares, low.astype(np.float64), high.astype(np.float64))
+        return Moments(rows, first[:, 0] + sums / rows, np.maximum(squares - sums**2 / rows, 0), low, high)
 
 
-def _sums(columns: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sums of columns [D, N] less `first` [D, 1], and of its squares, each [D] float64."""
-    beyond = columns.astype(np.float64)
-    beyond -= first
-    return beyond.sum(axis=1), np.vecdot(beyond, beyond)
+def _sums(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sums of columns [D, N] and of their squares, each [D] float64."""
+    return columns.sum(axis=1).astype(np.float64), np.vecdot(columns, columns).astype(np.float64)
 
 
 def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:

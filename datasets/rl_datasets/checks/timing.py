@@ -45,11 +45,10 @@ class _Timestamps(Running):
             yield from self._wrong(
                 block, place, times, np.append(gaps, False), f"at most {self.options.gap:g} times the usual time between"
             )
-        for index, metadata in enumerate(block.metadata):
-            for key in metadata.keys() & set(TIMES):
-                value = metadata[key]
-                if not isinstance(value, str):
-                    self._begins.append((int(block.number[index]), key, float(value)))
+        for key in sorted(block.metadata.keys() & set(TIMES)):
+            for number, value in zip(block.number.tolist(), block.metadata[key], strict=True):
+                if value is not None and not isinstance(value, str):
+                    self._begins.append((number, key, float(value)))
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
         if not self._any and not self._begins:

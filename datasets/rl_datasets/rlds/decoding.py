@@ -139,6 +139,14 @@ def decode_varints(encoded: bytes, dtype: np.typing.DTypeLike = np.int64) -> np.
     return values.astype(dtype, copy=False)
 
 
+def counts_of_varints(encoded: bytes, sizes: np.ndarray) -> np.ndarray:
+    """Returns how many varints there are in each of some parts end to end. sizes: of each part in bytes, none of them 0; [E] int64."""
+    if encoded.isascii():
+        return sizes
+    counts: np.ndarray = np.add.reduceat((np.frombuffer(encoded, np.uint8) < 128).astype(np.int64), np.cumsum(sizes) - sizes)
+    return counts
+
+
 @lru_cache(maxsize=1024)
 def _short_bools(encoded: bytes) -> np.ndarray:
     """Returns what flags of a few steps are, read-only: most episodes of one length have the same."""

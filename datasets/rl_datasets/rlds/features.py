@@ -7,7 +7,7 @@ feature `metadata` of a step: there float64 is kept, as one string of bytes a st
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.decoding import FLOATS, StoredList, floats, int64s, integer, rows, strings
+from rl_datasets.rlds.decoding import FLOATS, StoredList, counts_of_varints, floats, int64s, integer, rows, strings
 from rl_datasets.rlds.example import (
     Feature,
     bytes_feature,
@@ -30,6 +30,8 @@ from rl_datasets.rlds.quiet_tensorflow import tfds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 
 STEP_METADATA = "metadata"  # the key of a step under which step metadata lie
+LONG = 1 << 12  # bytes
+
 _STORABLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
 
 
@@ -137,6 +139,34 @@ class StoredArray:
             array = array.astype(self._dtype)
         return array.reshape(-1, *self.spec.shape) if self.spec.shape else array
 
+    def decode_all(self, records: Sequence[bytes], lists: Sequence[StoredList]) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the steps of a list in each record end to end, which may be read-only, and how many there are of each, [E] int64.
+
+        The contents of lists end to end are a list too. Raises ValueError where they cannot be taken together.
+        """
+        (kind,) = {stored.kind for stored in lists}
+        if self._encoding not in ("none", "bytes"):
+            raise ValueError(f"steps of {self.key.decode()} are encoded one by one")
+        sizes = np.array([stored.end - stored.start for stored in lists])
+        parts: Sequence[bytes | memoryview] = records
+        if sizes.mean() >= LONG:
+            parts = [memoryview(record) for record in records]  # a part of one is no copy, but one more object
+        content = b"".join([part[stored.start : stored.end] for part, stored in zip(parts, lists, strict=True)])
+        if self._is_plain and kind == FLOATS:
+            array = np.frombuffer(content, self._dtype).reshape(-1, *self.spec.shape)
+        else:
+            array = self.decode(content, StoredList(kind, 0, len(content)))
+        if not sizes.all() or not array.size:
+            raise ValueError(f"{self.key.decode()} has no step")
+        if self._encoding == "none" and self._dtype.kind != "f":
+            values, unit = counts_of_varints(content, sizes), math.prod(self.spec.shape)
+        else:  # each step takes as much
+            values, unit = sizes, len(content) // len(array)
+        counts = values // unit
+        if (values % unit).any() or counts.sum() != len(array):
+            raise ValueError(f"{self.key.decode()} holds no whole number of steps")
+        return array, counts
+
     def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
         """Whether what decodes from a record is this array, bit for bit."""
         if self._is_plain and array.dtype == self._dtype:  # then its bytes are what is stored
@@ -195,13 +225,25 @@ class StoredColumn:
         value: bool | int | float = self._array.decode(record, stored).item()
         return int(value) if isinstance(value, bool) else value
 
+    def decode_all(self, records: Sequence[bytes], lists: Sequence[StoredList]) -> list[str | int | float]:
+        """Returns the value of each record. Raises ValueError where there is not exactly one in each."""
+        if self._array is None:
+            return [self._kept(record, stored) for record, stored in zip(records, lists, strict=True)]
+        values, counts = self._array.decode_all(records, lists)
+        if (counts != 1).any():
+            raise ValueError(f"{self.key.decode()} has not one value in each episode")
+        return [int(value) if isinstance(value, bool) else value for value in values.reshape(-1).tolist()]
+
     def holds(self, record: bytes, stored: StoredList, value: str | int | float) -> bool:
         """Whether what decodes from a record is this value; one that is not a number is itself."""
+        found = self._kept(record, stored)
+        return type(found) is type(value) and (found == value or (found != found and value != value))
+
+    def _kept(self, record: bytes, stored: StoredList) -> str | int | float:
         content = stored.kind, record[stored.start : stored.end]
         if self._last is None or self._last[0] != content:  # most columns hold the same in one episode after another
             self._last = content, self.decode(record, stored)
-        found = self._last[1]
-        return type(found) is type(value) and (found == value or (found != found and value != value))
+        return self._last[1]
 
 
 def array_spec(feature: Any, name: str) -> ArraySpec:

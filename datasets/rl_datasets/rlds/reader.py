@@ -30,6 +30,7 @@ _MEND = "Restore it with 'dvc checkout --force' or 'dvc pull', or rebuild it wit
 
 Arrays = dict[str, np.ndarray]
 Metadata = dict[str, str | int | float]
+Rows = int | np.ndarray
 
 
 class SplitCounts(NamedTuple):
@@ -160,8 +161,7 @@ class RldsReader:
 
         Keys that the data do not store are left out. Raises HindcastError, naming the file, on any damage.
         """
-        arrays = {key: stored_steps(self._steps[key], f"steps/{key}") for key in keys if key in self._steps}
-        labels = {key: StoredColumn(self._columns[key], key) for key in columns}
+        arrays, labels = self.stored_arrays(keys), self.stored_columns(columns)
         layouts = LayoutReader()
         for shard in shards:
             for number, record in enumerate(records(shard)):
@@ -171,24 +171,44 @@ class RldsReader:
                     raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
                 yield decoded
 
+    def stored_arrays(self, keys: Sequence[str]) -> dict[str, StoredArray | StoredTexts]:
+        """Returns how the arrays of a step are stored, of those of these names that are."""
+        return {key: stored_steps(self._steps[key], f"steps/{key}") for key in keys if key in self._steps}
+
+    def stored_columns(self, columns: Sequence[str]) -> dict[str, StoredColumn]:
+        """Returns how some columns of the metadata are stored."""
+        return {key: StoredColumn(self._columns[key], key) for key in columns}
+
     def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True, with_flags: bool = False) -> Iterator[StoredEpisode]:
         """Yields the episodes of some files in order, as they are stored."""
-        observed = [name for name, _ in named_leaves(self.spec.observation, "observation")]
-        actions = self.action_keys
         beside = {name: f"{STEP_METADATA}/{name}" for name in self.spec.step_metadata} if with_metadata else {}
-        keys = (*observed, *actions, "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]), *beside.values())
+        keys = (*self.keys(with_flags), *beside.values())
         for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
-            steps = len(arrays["reward"])
-            yield StoredEpisode(
-                [arrays[key] for key in observed],
-                arrays["action"] if "action" in arrays else _joined([arrays[key] for key in actions]),
-                arrays["reward"].astype(np.float32, copy=False).reshape(steps),
-                arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
-                arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
-                metadata,
-                {name: arrays[key] for name, key in beside.items()} if beside else {},
-                _flags(arrays, steps) if with_flags else None,
-            )
+            kept = {name: arrays[key] for name, key in beside.items()} if beside else {}
+            yield self.stored(arrays, metadata, kept, _flags(arrays, len(arrays["reward"])) if with_flags else None)
+
+    def keys(self, with_flags: bool) -> tuple[str, ...]:
+        """The arrays of a step that `stored` takes, with all flags or is_terminal alone."""
+        return (*self._observed, *self.action_keys, "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]))
+
+    def stored(self, arrays: Arrays, metadata: Metadata, step_metadata: Arrays, flags: np.ndarray | None) -> StoredEpisode:
+        """Returns the arrays of an episode by key as they are stored, or those of several end to end."""
+        steps = len(arrays["reward"])
+        return StoredEpisode(
+            [arrays[key] for key in self._observed],
+            arrays["action"] if "action" in arrays else _joined([arrays[key] for key in self.action_keys]),
+            arrays["reward"].astype(np.float32, copy=False).reshape(steps),
+            arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
+            arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
+            metadata,
+            step_metadata,
+            flags,
+        )
+
+    @cached_property
+    def _observed(self) -> tuple[str, ...]:
+        """The names of the arrays of an observation, in the order of the spec."""
+        return tuple(name for name, _ in named_leaves(self.spec.observation, "observation"))
 
     def episodes_of(self, shards: Sequence[Shard]) -> Iterator[Episode]:
         """Yields the episodes of some files of one split in order, foreign ones brought to our alignment."""
@@ -202,8 +222,8 @@ class RldsReader:
 
     def _episode(self, split: str, number: int, stored: StoredEpisode) -> Episode:
         if not self.is_own:
-            stored = _aligned(stored)
-        metadata = {**self._unknown, **stored.metadata}
+            stored = aligned(stored)
+        metadata = {**self.unknown, **stored.metadata}
         return Episode(
             str(metadata.pop("episode_id", f"{split}-{number:08d}")),
             tree.unflatten_as(self.spec.observation, stored.observation),
@@ -216,7 +236,7 @@ class RldsReader:
         )
 
     @cached_property
-    def _unknown(self) -> Metadata:
+    def unknown(self) -> Metadata:
         """What every episode's metadata has, where foreign data do not say."""
         return {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
 
@@ -242,18 +262,19 @@ def read_splits(path: Path) -> dict[str, SplitCounts]:
     return counts
 
 
-def true_discount(stored: StoredEpisode) -> np.ndarray:
-    """Returns discount[t] * (1 - is_terminal[t+1]), and zero at the last step: [T+1] float32."""
+def true_discount(stored: StoredEpisode, lasts: Rows = -1) -> np.ndarray:
+    """Returns discount[t] * (1 - is_terminal[t+1]), and zero at the last step, or each of several: [T+1] float32."""
     discount = np.zeros_like(stored.discount)
     discount[:-1] = stored.discount[:-1] * ~stored.is_terminal[1:]
+    discount[lasts] = 0
     return discount
 
 
-def _aligned(stored: StoredEpisode) -> StoredEpisode:
-    """Foreign steps in our alignment."""
-    stored.action[-1] = 0
-    stored.reward[-1] = 0
-    return stored._replace(discount=true_discount(stored))
+def aligned(stored: StoredEpisode, lasts: Rows = -1) -> StoredEpisode:
+    """Foreign steps in our alignment; those of several episodes where several last steps are named."""
+    stored.action[lasts] = 0
+    stored.reward[lasts] = 0
+    return stored._replace(discount=true_discount(stored, lasts))
 
 
 def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
