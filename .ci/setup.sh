@@ -29,7 +29,8 @@ fi
 echo "Setting up $VENV with Python $(describe "$PYTHON"): about 220 packages, one to three minutes ..."
 rm -f "$VENV/.made-from"
 "$PYTHON" -m venv --clear "$VENV"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r requirements.lock
+# Python compiles a module when it is first imported; to compile all of them here, of which few ever are, takes a minute.
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.lock
 "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 echo "$inputs" > "$VENV/.made-from"
 echo "Done: $VENV is complete."

@@ -1,6 +1,7 @@
 """What holds for every test: JAX refuses to broadcast ranks silently, uses the CPU, and compiles quickly. And a browser, for all.
 
-What is about bits takes `as_shipped`; benchmarks compile as ever, and so do processes that tests start, unless they say otherwise.
+What is about the bits of a program takes `as_shipped`; benchmarks compile as ever, and so do processes that tests start, unless they
+say otherwise.
 """
 
 import os

@@ -3,8 +3,10 @@
 The scanner is libyaml's. Which words are numbers is YAML 1.2's rule, as DVC has it: `3e-4` is a number, `on` is a word.
 """
 
+import copy
 import re
 from collections import Counter
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -41,7 +43,12 @@ def read_lock(tree: Tree) -> dict[str, Any]:
 
 
 def parse_lock(content: bytes) -> dict[str, Any]:
-    """Returns the stages by name. Raises HindcastError with the line of a merge marker or of a fault."""
+    """Returns the stages by name, the caller's own. Raises HindcastError with the line of a merge marker or of a fault."""
+    return copy.deepcopy(_parsed(content))
+
+
+@lru_cache(maxsize=8)  # an audit compares the file on disk with that of several commits, which are mostly equal
+def _parsed(content: bytes) -> dict[str, Any]:
     try:
         text = content.decode("utf-8")
         refuse_marks(LOCK, text)

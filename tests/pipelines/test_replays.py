@@ -16,7 +16,7 @@ from rl_datasets.manifest import read_manifest
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 PRESETS = YAML(typ="safe").load(ROOT / "params.yaml")["learners"]
-UPDATES = {"cartpole": 800, "pendulum": 300}
+UPDATES = {"cartpole": 800, "pendulum": 60}
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,6 +17,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.rlds import write_rlds
 from rl_datasets.rollout import run_episode
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
+from tests.compiling import QUICK, flags
 from trainer.api import evaluate, load_policy, train
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_the_readme_as_printed(tmp_path: Path) -> None:
-    """On fewer episodes than there."""
+    """On fewer episodes than there, with fewer updates."""
     pendulum, swing = make_env("Pendulum-v1"), env_spec(make_env("Pendulum-v1"), "Pendulum-v1")
     draw = np.random.default_rng(0)
 
@@ -86,10 +87,11 @@ def test_the_readme_as_printed(tmp_path: Path) -> None:
     places = os.pathsep.join([str(ROOT), str(ROOT / "datasets")])
     printed = []
     for block in BLOCKS:
+        block = block.replace("updates=4_000", "updates=400")
         run = subprocess.run(
             [sys.executable, "-c", block],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": places},
+            env={**os.environ, "PYTHONPATH": places, "XLA_FLAGS": flags(QUICK)},
             capture_output=True,
             text=True,
             check=False,
@@ -117,6 +119,7 @@ def test_trains_on_the_only_split_and_computes_statistics_of_it(data: Path, tmp_
     assert policy.save(tmp_path / "policy") == policy.digest == load_policy(tmp_path / "policy").digest
 
 
+@pytest.mark.slow
 def test_evaluates_in_an_environment_that_is_handed_in(data: Path) -> None:
     policy = train(data, "rebrac", **SMALL)
     returns = evaluate(policy, episodes=3, make_env=Walk)
@@ -125,6 +128,7 @@ def test_evaluates_in_an_environment_that_is_handed_in(data: Path) -> None:
     np.testing.assert_array_equal(returns, evaluate(policy, episodes=3, make_env=Walk))
 
 
+@pytest.mark.slow
 def test_a_spec_stands_in_for_what_foreign_data_do_not_tell(data: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "walk" / "1.0.0"
     shutil.copytree(data, foreign)

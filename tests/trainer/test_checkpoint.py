@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rl_datasets.errors import HindcastError
+from tests.compiling import QUICK, flags
 from trainer import checkpoint
 from trainer.checkpoint import CheckpointFolder, code_digest, run_fingerprint
 from trainer.loop import Snapshot
@@ -173,7 +174,7 @@ def test_fingerprint_follows_the_code(tmp_path: Path, monkeypatch: pytest.Monkey
 def start(folder: Path) -> "subprocess.Popen[str]":
     """Starts the run. The processes share what they compile."""
     cache = {"JAX_COMPILATION_CACHE_DIR": str(folder.with_name("compiled")), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **cache}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "XLA_FLAGS": flags(QUICK), **cache}
     return subprocess.Popen([sys.executable, str(RUN), str(folder)], stdout=subprocess.PIPE, text=True, env=environment)
 
 

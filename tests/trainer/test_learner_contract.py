@@ -177,9 +177,9 @@ def test_rewards_reach_no_network_but_the_critic_in_one_update(case: Case) -> No
     So does one that sees the critics after their step; a learner that works in this order has the other one, too.
     """
     learner, state, batch = learner_of(case), first_state(case), random_batch(case.spec)
+    update = compiled(case, "update")
     if getattr(learner.params, "order", "joint") != "joint":
-        learner = replace(learner, params=learner.params.model_copy(update={"order": "joint"}))
-    update = jax.jit(learner.update)
+        update = jax.jit(replace(learner, params=learner.params.model_copy(update={"order": "joint"})).update)
     one, _ = update(state, batch)
     other, _ = update(state, batch._replace(reward=batch.reward * 100 + 7))
     for name in set(one.params) - {"critic"}:
@@ -214,22 +214,24 @@ def test_learns_from_images_categories_and_nests_and_acts_within_bounds(case: Ca
     state, metrics = update(first_state(case), batch)
     assert all(np.isfinite(value) for value in metrics.values())
     policy = compiled(case, "policy")(state)
-    act, sample = compiled(case, "act"), compiled(case, "sample")
-    assert in_bounds(act(policy, batch.observation), case.spec.action)
-    assert in_bounds(sample(policy, jax.random.key(1), batch.observation), case.spec.action)
     wild = jax.tree.map(lambda x: x * 10_000, policy)  # a policy far outside what training would give
-    assert in_bounds(act(wild, batch.observation), case.spec.action)
-    assert in_bounds(sample(wild, jax.random.key(2), batch.observation), case.spec.action)
+
+    @jax.jit
+    def actions(policy: Any, key: jax.Array, observation: Any) -> tuple[jax.Array, jax.Array]:
+        return learner_of(case).act(policy, observation), learner_of(case).sample(policy, key, observation)
+
+    for action in (*actions(policy, jax.random.key(1), batch.observation), *actions(wild, jax.random.key(2), batch.observation)):
+        assert in_bounds(action, case.spec.action)
 
 
 @nested_cases
 def test_every_leaf_of_an_observation_reaches_the_metrics(case: Case) -> None:
-    batch, losses = random_batch(case.spec), compiled(case, "losses")
-    state, base = first_state(case), compiled(case, "losses")(first_state(case), batch)
+    batch, state, update = random_batch(case.spec), first_state(case), compiled(case, "update")
+    _, base = update(state, batch)
     leaves, structure = jax.tree.flatten(batch.observation)
     for position, leaf in enumerate(leaves):
         changed = [*leaves[:position], jnp.flip(leaf, 0), *leaves[position + 1 :]]
-        metrics = losses(state, batch._replace(observation=jax.tree.unflatten(structure, changed)))
+        _, metrics = update(state, batch._replace(observation=jax.tree.unflatten(structure, changed)))
         assert any(metrics[name] != base[name] for name in base), f"leaf {position} is never read"
 
 
@@ -265,6 +267,7 @@ def test_a_batch_of_another_shape_is_refused(case: Case, field: str) -> None:
             jax.eval_shape(method, first_state(case), wrong)
 
 
+@pytest.mark.slow
 @each_learner
 def test_solves_a_corridor(algorithm: str) -> None:
     """Three cells, the action 1 leads on and 0 back to the start; the way out pays. Most data goes on, so even a clone does."""

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.once import made_once
 from tests.pipelines.audit.small_project import make_project
 
 
@@ -13,7 +14,4 @@ def real_project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Tests leave it as it is; who changes something copies it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path_factory.mktemp("site")))
-        root = tmp_path_factory.mktemp("real") / "project"
-        root.mkdir()
-        make_project(root)
-        yield root
+        yield made_once(tmp_path_factory, "real_project", make_project)
