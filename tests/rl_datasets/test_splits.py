@@ -21,6 +21,7 @@ def test_assignment_is_the_one_that_was_released():
     ]
 
 
+@settings(max_examples=40)
 @given(SHARES, st.integers(0, 2**31 - 1), st.sets(st.text(max_size=20), min_size=1, max_size=50))
 def test_adding_episodes_moves_none(fractions, seed, groups):
     before = {group: assign_split(group, fractions, seed) for group in groups}

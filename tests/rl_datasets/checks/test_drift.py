@@ -41,12 +41,12 @@ def drawn(seed: int, count: int, **options) -> list[Episode]:
 def test_the_same_source_gives_no_alarm():
     """Taken for draws of their own, the steps would differ in nearly every pair of sets."""
     alarms = naive = 0
-    for seed in range(40):
+    for seed in range(20):
         a, b = sample(drawn(seed, 200), SPEC), sample(drawn(1000 + seed, 40), SPEC)
         alarms += bool(compare(a, b).drifted)
         naive += stats.ks_2samp(a.numbers["observation/pose[0]"], b.numbers["observation/pose[0]"]).pvalue < 0.01
     assert alarms == 0
-    assert naive > 30
+    assert naive > 15
 
 
 def test_what_changed_is_named_most_changed_first():
