@@ -13,14 +13,16 @@ from pydantic import Field
 
 from rl_datasets.builder import Context
 from rl_datasets.importing.builder import FileImportBuilder, FileOptions
+from rl_datasets.importing.dialect import Dialect
 from rl_datasets.importing.parts import Part, Scratch
 from rl_datasets.importing.tables import TablePart
 
 
 class Options(FileOptions):
-    """Files and their mapping. `types` are those of text columns whose values do not show them, by name: text, float64, int64 or bool."""
+    """Files and their mapping. `types` are those of columns of a text whose values do not show them: text, float64, int64 or bool."""
 
-    types: Mapping[str, str] = Field(default_factory=dict)
+    types: Mapping[str, str] = Field(default_factory=dict)  # by name
+    read: Dialect = Dialect()  # how a CSV is written
 
 
 class Builder(FileImportBuilder):
@@ -38,7 +40,7 @@ class Builder(FileImportBuilder):
 
     def open_file(self, path: Path, label: str) -> Part:
         """The first file is opened to describe the data and again to read them, and parsed once."""
-        return TablePart(path, label, self.options.types, self._first if path == self.files[0] else None)
+        return TablePart(path, label, self.options.types, self.options.read, self._first if path == self.files[0] else None)
 
 
 def example(folder: Path) -> dict[str, Any]:

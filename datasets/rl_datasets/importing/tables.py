@@ -1,4 +1,4 @@
-"""Tables in text or columnar files as a part: `TablePart`. Only this file and `tabletext` know Arrow.
+"""Tables in text or columnar files as a part: `TablePart`. Only this file, `tabletext` and `textblocks` know Arrow.
 
 Parquet is read row group by row group. Text is parsed once into an Arrow file in a temporary folder, which is mapped into memory.
 """
@@ -14,6 +14,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.importing.dialect import Dialect
 from rl_datasets.importing.parts import TIME, BasePart, Column, Scratch
 from rl_datasets.importing.source import require_kind
 from rl_datasets.importing.tabletext import parse_text
@@ -30,17 +31,30 @@ class Blocks(NamedTuple):
     lengths: Sequence[int]
     read: Callable[[int, str], Any]  # (number of a run, name of a column) -> pyarrow array
     close: Callable[[], None]
+    is_cut: bool = False  # the file has more rows than these
 
 
 class TablePart(BasePart):
     """One file. A column is decoded for a run of the file's rows at a time, of which the last is kept."""
 
-    def __init__(self, path: Path, label: str, types: Mapping[str, str], kept: Scratch | None = None) -> None:
-        """`kept` holds what a text is parsed into beyond the life of the part; opened with it again, the text is not parsed again."""
+    def __init__(
+        self,
+        path: Path,
+        label: str,
+        types: Mapping[str, str],
+        read: Dialect = Dialect(),  # noqa: B008  # it is frozen
+        kept: Scratch | None = None,
+        most: int | None = None,
+    ) -> None:
+        """`kept` holds what a text is parsed into beyond the life of the part; opened with it again, the text is not parsed again.
+
+        Of a text no more than the first `most` bytes are parsed; `is_cut` then says whether there are more.
+        """
         self._scratch, self._is_kept = kept or Scratch(), kept is not None
         self._kept: dict[str, tuple[int, Any]] = {}  # by column of the file: the run that was read last
         try:
-            self._blocks = _open(path, self._scratch, types)
+            self._blocks = _open(path, self._scratch, types, read, most)
+            self.is_cut = self._blocks.is_cut
             found = list(self._described())
         except HindcastError:
             self._close_scratch()
@@ -194,20 +208,21 @@ def _innermost(kind: Any) -> Any:
     return kind
 
 
-def _open(path: Path, scratch: Scratch, types: Mapping[str, str]) -> Blocks:
+def _open(path: Path, scratch: Scratch, types: Mapping[str, str], read: Dialect, most: int | None) -> Blocks:
     kind = require_kind(path, "parquet", "arrow", "gzip", "bzip2", "zstd", "other")
     if kind == "parquet":
         return _parquet(path)
+    is_cut = False
     if kind != "arrow":
         target = scratch.path / "table.arrow"
         if not target.exists():
-            parse_text(path, target.with_suffix(".part"), types)
+            is_cut = parse_text(path, target.with_suffix(".part"), types, read, most)
             target.with_suffix(".part").rename(target)
         path = target
     source = pa.memory_map(str(path))
     file = pa.ipc.open_file(source)
     lengths = [file.get_batch(number).num_rows for number in range(file.num_record_batches)]
-    return Blocks(file.schema, lengths, lambda number, name: file.get_batch(number).column(name), source.close)
+    return Blocks(file.schema, lengths, lambda number, name: file.get_batch(number).column(name), source.close, is_cut)
 
 
 def _parquet(path: Path) -> Blocks:

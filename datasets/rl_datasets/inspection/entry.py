@@ -1,6 +1,7 @@
 """An entry for params.yaml as text: the options of a mapping, a comment beside each guess, and a mark where a person must say more."""
 
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ UNKNOWN = "???"  # stands where nothing could be guessed
 _WIDTH = 118
 _INDENT = 2
 _ORDER = (
-    "path", "files", "groups", "split", "env_id", "observation", "action", "reward", "next_observation", "terminal", "truncated",
+    "path", "files", "read", "groups", "split", "env_id", "observation", "action", "reward", "next_observation", "terminal", "truncated",
     "ends", "rows", "reward_offset", "tail", "inner_flags", "lost_observation", "tolerance", "bounds", "max_episode_steps",
     "time_limit", "metadata", "step_metadata", "policy", "ignore",
 )  # fmt: skip
@@ -77,4 +78,4 @@ def _quoted(text: str) -> str:
         read = YAML(typ="safe", pure=True).load(f"[{text}]")
         if read == [text]:
             return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + "".join(char if char.isprintable() and char not in '"\\' else json.dumps(char)[1:-1] for char in text) + '"'

@@ -94,6 +94,7 @@ def inspect(
         facts = facts_of(head)
         roles = guess_roles(head, facts, given or {})
         draft, oddities, trial, notes, fault = _understand(head, facts, roles, opened, env_id)
+        dialect = [Oddity("dialect", f"{_capital(sign.evidence)}.", f"read.{sign.key}.") for sign in opened.signs]
         key = name or dataset_name(path.name)
         return Inspection(
             path=path.as_posix(),
@@ -104,7 +105,7 @@ def inspect(
             is_whole=head.is_whole and not opened.is_cut,
             files=opened.files,
             columns=[_line(fact, opened.part.columns[column].rows, roles) for column, fact in facts.items()],
-            oddities=oddities,
+            oddities=[*dialect, *oddities],
             entry=entry_text(key, opened.builder, source or path.as_posix(), draft, source_comment),
             trial=trial,
             notes=notes,
@@ -183,7 +184,7 @@ def _divided(head: Head, draft: Draft) -> Iterator[Divided]:
 
 
 def _options(draft: Draft) -> MappingOptions:
-    values = {key: value for key, value in draft.options.items() if key not in ("groups", "path", "files")}
+    values = {key: value for key, value in draft.options.items() if key not in ("groups", "path", "files", "read")}
     return MappingOptions.model_validate(values)
 
 
@@ -216,7 +217,7 @@ def _say_environment(draft: Draft, roles: Roles, divided: Divided, file: str, en
         draft.say("bounds", "data", outside)
     told = difference(env_id, observation, taken, is_category) if env_id and match is None else ""
     answer = "Policies cannot be evaluated there. Map the columns that it has, and ignore others (--as ignore=COLUMN)."
-    return [Oddity("environment_differs", f"{told[0].upper()}{told[1:]}.", answer)] if told else []
+    return [Oddity("environment_differs", f"{_capital(told)}.", answer)] if told else []
 
 
 def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles, divided: Divided) -> list[Oddity]:
@@ -290,6 +291,10 @@ def _line(fact: Facts, rows: int, roles: Roles) -> ColumnLine:
     role, why = roles.role_of(column.name) or "", roles.why.get(column.name, BY_NAME)
     role += "" if why == BY_NAME else f", {why}"
     return ColumnLine(column.name, column.dtype, column.shape, rows, shown, role)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _key(name: str) -> str:

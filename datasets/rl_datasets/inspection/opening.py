@@ -1,19 +1,18 @@
 """A path to its builder and its part: by what the file holds, not by what it is named. Reads a bounded part of a huge file."""
 
-import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.importing.dialect import Sign
 from rl_datasets.importing.parts import Part
 from rl_datasets.importing.source import require_kind, source_files
-from rl_datasets.importing.tabletext import opened
 from rl_datasets.inspection.head import HEAD_BYTES
 
 KINDS = ("hdf5", "zip", "npy", "parquet", "arrow", "gzip", "bzip2", "zstd", "other")
@@ -28,9 +27,10 @@ class Source:
     builder: str
     path: Path
     part: Part
-    options: Mapping[str, Any]
     files: int
-    is_cut: bool  # only the first bytes of the file are in the part
+    options: Mapping[str, Any] = field(default_factory=dict)
+    is_cut: bool = False  # only the first bytes of the file are in the part
+    signs: Sequence[Sign] = ()  # of how a table of text is written, on which options.read rests
 
 
 @contextmanager
@@ -40,13 +40,11 @@ def open_source(path: Path, head_bytes: int = HEAD_BYTES) -> Iterator[Source]:
     if path.is_dir():
         patterns = [suffix + packed for suffix in _SUFFIXES for packed in ("", ".gz", ".bz2", ".zst")]
         files = source_files(path, patterns)
-    kind = require_kind(files[0], *KINDS)
-    with tempfile.TemporaryDirectory(prefix="hindcast-") as folder:
-        builder, part, options, is_cut = _opened(path, files[0], kind, Path(folder), head_bytes)
-        try:
-            yield Source(builder, path, part, options, len(files), is_cut)
-        finally:
-            part.close()
+    source = _opened(path, files, require_kind(files[0], *KINDS), head_bytes)
+    try:
+        yield source
+    finally:
+        source.part.close()
 
 
 def rlds_folder(path: Path) -> Path | None:
@@ -59,29 +57,44 @@ def rlds_folder(path: Path) -> Path | None:
     return found[0] if found else None
 
 
-def _opened(root: Path, path: Path, kind: str, folder: Path, head_bytes: int) -> tuple[str, Part, Mapping[str, Any], bool]:
+def _opened(root: Path, files: Sequence[Path], kind: str, head_bytes: int) -> Source:
+    path, count = files[0], len(files)
     if kind == "hdf5":
         from rl_datasets.builders.hdf5 import Hdf5Part
 
         groups = demonstration_groups(path)
-        return "hdf5", Hdf5Part(path, "", groups), {"groups": groups} if groups else {}, False
+        return Source("hdf5", root, Hdf5Part(path, "", groups), count, {"groups": groups} if groups else {})
     if kind == "npy":
         from rl_datasets.importing.parts import ArrayPart
 
         folder_of = root if root.is_dir() else path.parent
         names = sorted(file for file in (folder_of.rglob("*.npy") if root.is_dir() else [path]))
         arrays = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in names}
-        return "npz", ArrayPart(str(root), "", arrays), {}, False
+        return Source("npz", root, ArrayPart(str(root), "", arrays), count)
     if kind == "zip":
         from rl_datasets.builders.npz import NpzPart
 
-        part = NpzPart(path, "")
-        packed = _packed_bytes(path)
-        return ("npz", part, {}, False) if packed <= 4 * head_bytes else ("npz", _head_of_npz(path, part, head_bytes), {}, True)
+        part, is_cut = NpzPart(path, ""), _packed_bytes(path) > 4 * head_bytes
+        return Source("npz", root, _head_of_npz(path, part, head_bytes) if is_cut else part, count, is_cut=is_cut)
+    return _opened_table(root, path, count, head_bytes)
+
+
+def _opened_table(root: Path, path: Path, count: int, head_bytes: int) -> Source:
+    """Opens a table in the way in which it asks to be read, which the options then say."""
+    from rl_datasets.importing.dialect import Dialect, UndeclaredError, adopt, declared_keys
     from rl_datasets.importing.tables import TablePart
 
-    shortened = _head_of_text(path, kind, folder, head_bytes)
-    return "table", TablePart(shortened or path, "", {}), {}, shortened is not None
+    read, signs = Dialect(), list[Sign]()
+    while True:
+        try:
+            part = TablePart(path, "", {}, read, most=head_bytes)
+        except UndeclaredError as asked:
+            if {sign.key for sign in asked.signs} <= {sign.key for sign in signs} - {"na_values"}:
+                raise  # it is written in two ways
+            read, signs = adopt(read, asked.signs), [*signs, *asked.signs]
+        else:
+            told = declared_keys(read)
+            return Source("table", root, part, count, {"read": told} if told else {}, part.is_cut, signs)
 
 
 def demonstration_groups(path: Path) -> str | None:
@@ -154,18 +167,3 @@ def _first_rows(file: IO[bytes], rows: int) -> np.ndarray:
         return whole[:rows]
     count, width = min(rows, shape[0]), int(np.prod(shape[1:], dtype=np.int64))
     return np.frombuffer(file.read(count * width * dtype.itemsize), dtype).reshape(count, *shape[1:])
-
-
-def _head_of_text(path: Path, kind: str, folder: Path, head_bytes: int) -> Path | None:
-    """Copies the first whole lines of a text, without its compression, where it is longer than so many bytes; else returns None."""
-    if kind in ("parquet", "arrow"):
-        return None
-    with opened(path) as file:
-        head = file.read(head_bytes)
-        if not file.read(1):
-            return None
-    if b"\n" not in head:
-        raise HindcastError(f"{path}: no line ends in its first {head_bytes:,} bytes. A table of text has one row a line; write it so.")
-    target = folder / (path.name if kind == "other" else path.name.rpartition(".")[0])
-    target.write_bytes(head[: head.rfind(b"\n") + 1])
-    return target
