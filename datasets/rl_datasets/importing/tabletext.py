@@ -3,6 +3,7 @@
 How a CSV is written is declared (`Dialect`); a file that shows something else is refused, with what was seen.
 """
 
+import codecs
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ import pyarrow.ipc
 import pyarrow.json
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.importing.dialect import Dialect, UndeclaredError
+from rl_datasets.importing.dialect import Dialect, Sign, UndeclaredError
 from rl_datasets.importing.sniffing import NULLS, SAMPLE_BYTES, encoding_sign, number_signs, sniff
 from rl_datasets.importing.source import kind_of, kind_of_content, refuse_kind
 from rl_datasets.importing.textblocks import head_of, opened, row_blocks
@@ -80,8 +81,7 @@ def _parse_csv(path: Path, target: Path, types: Mapping[str, str], declared: Dia
                 _write(target, first.schema, (batch for table in chain([first], tables) for batch in table.to_batches()))
                 return is_cut
         except UnicodeDecodeError as error:
-            line = _lines_before(path, error)
-            raise UndeclaredError(path, declared, [encoding_sign(error.object, error.start, read.encoding, line)]) from error
+            raise UndeclaredError(path, declared, [_misencoded(path, read.encoding)]) from error
         except _MisfitError as misfit:
             wider = misfit.column not in types and _wider(misfit.kind, read)
             if not wider:
@@ -159,13 +159,16 @@ def _require_unlike(path: Path, names: list[str]) -> None:
         raise HindcastError(f"{path} has two columns named '{twice}'. Rename one of them.")
 
 
-def _lines_before(path: Path, error: UnicodeDecodeError) -> int:
-    """Returns the number of the line of the first byte that is not of the encoding."""
-    count = 1
+def _misencoded(path: Path, encoding: str) -> Sign:
+    """Returns what is told by the first line that is not of the encoding."""
+    decoder = codecs.getincrementaldecoder(encoding)()
     with opened(path) as source:
-        while (block := source.read(_PARSED_AT_ONCE)) and error.object not in block:
-            count += block.count(b"\n")
-    return count + error.object.count(b"\n", 0, error.start)
+        for number, line in enumerate(chain(source, [b""]), start=1):
+            try:
+                decoder.decode(line, final=not line)
+            except UnicodeDecodeError as error:
+                return encoding_sign(error.object, error.start, encoding, number)
+    raise HindcastError(f"{path} was changed while it was read. Run the import again.")
 
 
 def _parse_json(path: Path, target: Path, most: int | None) -> bool:

@@ -7,7 +7,7 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 
@@ -49,18 +49,29 @@ def row_blocks(source: IO[bytes], read: Dialect, size: int, is_cut: bool = False
 
 def _lines(source: IO[bytes], encoding: str, size: int, is_cut: bool) -> Iterator[bytes]:
     """Yields whole lines in UTF-8, some at a time."""
-    is_wide = "\n".encode(encoding) != b"\n"  # so that a byte alone tells no line end
-    reader: IO[Any] = io.TextIOWrapper(source, encoding, newline="") if is_wide else source
-    is_first = True
-    while block := reader.read(size):
-        block += reader.readline()
-        end = "\n" if is_wide else b"\n"
-        if is_cut and not block.endswith(end):
-            block = block[: block.rfind(end) + 1]
-        text = block if is_wide else block.decode(encoding)
-        plain = block if codecs.lookup(encoding).name == "utf-8" else text.encode()
-        yield plain.removeprefix(codecs.BOM_UTF8) if is_first else plain
-        is_first = False
+    blocks = _by_bytes if "\n".encode(encoding) == b"\n" else _by_characters
+    for number, block in enumerate(blocks(source, encoding, size)):
+        lines = block[: block.rfind(b"\n") + 1] if is_cut and not block.endswith(b"\n") else block
+        yield lines if number else lines.removeprefix(codecs.BOM_UTF8)
+
+
+def _by_bytes(source: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
+    is_utf_8 = codecs.lookup(encoding).name == "utf-8"
+    decoder = codecs.getincrementaldecoder(encoding)()
+    while block := source.read(size):
+        block += source.readline()
+        text = decoder.decode(block)  # also of UTF-8, so that what is none is told
+        yield block if is_utf_8 else text.encode()
+
+
+def _by_characters(source: IO[bytes], encoding: str, size: int) -> Iterator[bytes]:
+    """For encodings in which a line end is more than its byte."""
+    reader = io.TextIOWrapper(source, encoding, newline="")
+    try:
+        while text := reader.read(size):
+            yield (text + reader.readline()).encode()
+    finally:
+        reader.detach()  # or it would close the source
 
 
 def _without_comments(blocks: Iterator[bytes], read: Dialect) -> Iterator[bytes]:

@@ -92,7 +92,7 @@ class ArrayMaker:
 
     def _categories(self, values: np.ndarray, known: Sequence[str | int], start: int) -> np.ndarray:
         index = {value: number for number, value in enumerate(known)}
-        flat = [index.get(value, -1) for value in values.reshape(-1).tolist()]
+        flat = [index.get("" if value is None else value, -1) for value in values.reshape(-1).tolist()]
         numbers = np.array(flat, np.int64).reshape(values.shape)
         wrong = np.asarray((numbers < 0).reshape(len(values), -1).any(axis=1))
         self._refuse(wrong, start, lambda row: f"holds {shown(values[row])}", f"one of the categories {list(known)}")

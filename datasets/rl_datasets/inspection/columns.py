@@ -1,5 +1,6 @@
 """Oddities of columns, which show without knowing where episodes end."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -34,7 +35,8 @@ def oddities_of_columns(head: Head, facts: Mapping[str, Facts], roles: Roles) ->
     if is_one_hot(roles.of("action"), head):
         names = roles.of("action")
         yield Oddity("one_hot", f"On each row exactly one of {listed(names)} is 1.", "The action is which of them it is (one_hot).")
-    missing = [f"{name} ({facts[name].missing:,})" for name in roles.of("observation") if facts[name].missing]
+    yield from _categories(head, facts, roles)
+    missing = [f"{name} ({facts[name].missing:,})" for name in roles.of("observation") if facts[name].missing and facts[name].is_number]
     if missing:
         yield Oddity("missing_values", f"Values that are missing or not a number: {listed(missing)}.", "0 takes their place ('missing').")
     yield from _sentinels(head, facts, roles)
@@ -66,6 +68,15 @@ def _constant(head: Head, facts: Mapping[str, Facts]) -> Iterator[Oddity]:
     partly = [f"{name} ({len(fact.constants)} of {int(np.prod(fact.column.shape))})" for name, fact in several.items()]
     if partly:
         yield Oddity("constant", f"Elements that are the same on every row: {listed(partly)}.", "Kept; they tell a learner nothing.")
+
+
+def _categories(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator[Oddity]:
+    for name in (name for role in ("observation", "action") for name in roles.of(role) if facts[name].levels):
+        counts = Counter("" if text is None else str(text) for text in head.arrays[name].reshape(-1).tolist())
+        held = listed([f"{text or '(none)'} ({counts[text]:,} rows)" for text in facts[name].levels])
+        where = "" if head.is_whole else f" Only the first {head.rows:,} rows were looked at; add what others hold."
+        answer = f"Stored is which of them it is (categories, sorted); any other is refused with its row.{where}"
+        yield Oddity("categories", f"{name} is text of {len(facts[name].levels)} kinds: {held}.", answer)
 
 
 def _sentinels(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator[Oddity]:

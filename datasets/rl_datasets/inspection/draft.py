@@ -68,12 +68,29 @@ def _array(role: str, head: Head, facts: Mapping[str, Facts], roles: Roles) -> A
         return _action(names, columns, head, facts)
     if role == "reward":
         return {"columns": names, "scale": -1} if roles.is_cost else names
+    if texts := [name for name in columns if facts[name].levels]:
+        return _with_categories(role, columns, texts, facts, roles)
     nested = _nest(columns, facts)
     if nested:
         return {"entries": nested}
+    return _numbers(role, names, columns, facts)
+
+
+def _numbers(role: str, names: Any, columns: Sequence[str], facts: Mapping[str, Facts]) -> Any:
     if role == "observation" and any(facts[name].missing for name in columns):
         return {"columns": names, "missing": 0.0}
     return names
+
+
+def _with_categories(role: str, columns: Sequence[str], texts: Sequence[str], facts: Mapping[str, Facts], roles: Roles) -> Any:
+    """Returns a nest of the numbers as one vector and each text as a category; of next_observation the columns alone, nested alike."""
+    numbers = [name for name in columns if name not in texts]
+    keys = texts if role == "observation" else [name for name in roles.of("observation") if facts[name].levels]
+    stored = [{"columns": name, "categories": facts[name].levels} if role == "observation" else name for name in texts]
+    if len(columns) == 1:
+        return stored[0]
+    vector = {"numbers": _numbers(role, numbers if len(numbers) > 1 else numbers[0], numbers, facts)} if numbers else {}
+    return {"entries": {**vector, **dict(zip(keys, stored, strict=False))}}
 
 
 def _action(names: Any, columns: Sequence[str], head: Head, facts: Mapping[str, Facts]) -> Any:
@@ -82,8 +99,8 @@ def _action(names: Any, columns: Sequence[str], head: Head, facts: Mapping[str, 
     fact = facts[columns[0]]
     if len(columns) > 1 or fact.values is None:
         return names
-    if fact.column.is_text:
-        return {"columns": names, "categories": list(fact.values)}
+    if fact.levels:
+        return {"columns": names, "categories": fact.levels}
     if not fact.is_whole or fact.missing or fact.minimum is None or fact.maximum is None or len(fact.values) > _CATEGORIES:
         return names
     is_integer = np.dtype(fact.column.dtype).kind in "iub"
@@ -145,7 +162,8 @@ def _say_ends_unknown(draft: Draft, head: Head, roles: Roles) -> None:
 
 def fixed_length(head: Head, roles: Roles) -> int | None:
     """Returns the number of rows after which observations jump each time, or None where jumps are not that regular."""
-    columns = [name for name in roles.of("observation") if head.columns[name].rows == head.rows]
+    observed = (name for name in roles.of("observation") if not head.columns[name].is_text)
+    columns = [name for name in observed if head.columns[name].rows == head.rows]
     if not columns or head.rows < 8:
         return None
     values = np.concatenate([head.arrays[name].reshape(head.rows, -1).astype(np.float64) for name in columns], axis=1)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from rl_datasets.importing.parts import Column
+from rl_datasets.importing.parts import TIME, Column
 from rl_datasets.inspection.head import Head
 
 MOST_DISTINCT = 64  # values that are told apart
@@ -32,6 +32,13 @@ class Facts:
     @property
     def is_number(self) -> bool:
         return self.minimum is not None
+
+    @property
+    def levels(self) -> list[str]:
+        """The texts of a column of few, sorted; a missing one is "". Empty for numbers, and where there are many."""
+        if not self.column.is_text or self.column.dtype == TIME or self.values is None:
+            return []
+        return sorted({*map(str, self.values), *([""] if self.missing else [])})
 
     @property
     def is_constant(self) -> bool:

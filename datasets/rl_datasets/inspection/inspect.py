@@ -25,7 +25,7 @@ from rl_datasets.inspection.facts import Facts, facts_of
 from rl_datasets.inspection.head import HEAD_BYTES, Head
 from rl_datasets.inspection.oddities import Divided, oddities_of_rows
 from rl_datasets.inspection.opening import Source, open_source
-from rl_datasets.inspection.roles import BY_NAME, Roles, guess_roles
+from rl_datasets.inspection.roles import AS_GIVEN, BY_NAME, Roles, guess_roles
 
 _IN_STEPS = ("observation", "next_observation", "action", "reward", "terminal", "truncated", "step_metadata")
 
@@ -143,9 +143,17 @@ def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: So
     if roles.missing:
         for role in roles.missing:
             draft.say(role, UNKNOWN, f"not recognised: name the columns, or run again with --as {role}=COLUMN")
+        wanted, untold = _enumerated(roles.missing), ""
+        if asked := roles.of("metadata"):
+            draft.say("metadata", {_key(name): name for name in asked}, f"as asked; not tried, for {wanted} must be known first")
+            untold = f" Whether {listed(asked)} (metadata) has one value an episode cannot be told before."
+        if roles.of("step_metadata"):
+            draft.say("step_metadata", roles.of("step_metadata"))
         _finish(draft, head, roles, opened, env_id or UNKNOWN)
-        wanted = " and ".join(roles.missing)
-        return draft, oddities, {}, [], f"No column was recognised as {wanted}. Say which: --as {roles.missing[0]}=COLUMN."
+        first = [role for role in roles.missing if role != "observation"]
+        says = " ".join(f"--as {role}=COLUMN" for role in first or roles.missing)
+        rest = " Numbers that are left are then taken to be observed." if first and first != roles.missing else ""
+        return draft, oddities, {}, [], f"No column was recognised as {wanted}. Say which: {says}.{rest}{untold}"
     draft.say("env_id", env_id or "Unknown")
     draft.say("ignore", _ignored(head, roles, draft))
     if roles.of("step_metadata"):
@@ -220,10 +228,10 @@ def _say_environment(draft: Draft, roles: Roles, divided: Divided, file: str, en
     return [Oddity("environment_differs", f"{_capital(told)}.", answer)] if told else []
 
 
-def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles, divided: Divided) -> list[Oddity]:
+def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles, divided: Divided) -> Iterator[Oddity]:
     """Keeps the columns that have one value an episode, whether they hold it once or on each of its rows.
 
-    Returns which of those that were asked for cannot be kept.
+    Yields which of those that were asked for cannot be kept, and what else is left out that may matter.
     """
     metadata, asked = {}, set(roles.of("metadata"))
     count, inner = len(divided.length), divided.inner()
@@ -247,13 +255,25 @@ def _say_metadata(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: R
     if metadata:
         draft.say("metadata", metadata, "one value an episode")
     draft.say("ignore", [name for name in draft.options["ignore"] if name not in metadata.values()])
+    yield from _texts_left_out(draft, facts, roles)
     if not (left := sorted(asked - set(metadata.values()))):
-        return []
-    answer = "Ignored. What changes within an episode can be kept with each step: --as step_metadata=COLUMN."
+        return
     found = (
         f"{listed(left)}: asked for as metadata, but not one value an episode (it changes in one, is missing in one, or cannot be read)."
     )
-    return [Oddity("no_metadata", found, answer)]
+    answer = "Ignored. What changes within an episode can be kept with each step: --as step_metadata=COLUMN."
+    yield Oddity("no_metadata", found, answer)
+
+
+def _texts_left_out(draft: Draft, facts: Mapping[str, Facts], roles: Roles) -> Iterator[Oddity]:
+    """Yields a word on texts of few values that may say what was observed, where nobody said what was."""
+    observed = roles.of("observation")
+    left = [name for name in draft.options["ignore"] if name in facts and facts[name].levels and not facts[name].is_constant]
+    left = [name for name in left if facts[name].column.rows == facts[observed[0]].column.rows and name not in roles.why]
+    if left and any(roles.why[name] != AS_GIVEN for name in observed):
+        told = ", ".join(f"{name} ({len(facts[name].levels)} texts)" for name in left)
+        answer = f"Ignored. To observe it, name all columns: --as observation={','.join([*observed, *left])} stores a text as a category."
+        yield Oddity("text_left_out", f"Text that changes within episodes: {told}.", answer)
 
 
 def _ignored(head: Head, roles: Roles, draft: Draft) -> list[str]:
@@ -270,7 +290,7 @@ def _finish(draft: Draft, head: Head, roles: Roles, opened: Source, env_id: str)
     terminal = draft.options.get("terminal")
     used = {terminal["columns"]} if isinstance(terminal, dict) else set()
     ends = draft.options.get("ends", {})
-    used |= {ends[key] for key in ("column", "sequence") if key in ends}
+    used |= {ends[key] for key in ("column", "sequence") if key in ends} | set(draft.options.get("metadata", {}).values())
     ignored = [name for name in draft.options.get("ignore", _ignored(head, roles, draft)) if name not in used]
     unused = [name for role in ("end", "start", "id", "sequence", "lengths", "indices") for name in roles.of(role) if name not in used]
     ignored += [name for name in unused if name not in ignored and name not in draft.options.get("metadata", {}).values()]
@@ -291,6 +311,10 @@ def _line(fact: Facts, rows: int, roles: Roles) -> ColumnLine:
     role, why = roles.role_of(column.name) or "", roles.why.get(column.name, BY_NAME)
     role += "" if why == BY_NAME else f", {why}"
     return ColumnLine(column.name, column.dtype, column.shape, rows, shown, role)
+
+
+def _enumerated(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def _capital(text: str) -> str:

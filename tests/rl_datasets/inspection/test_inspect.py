@@ -282,7 +282,10 @@ def test_a_table_that_names_nothing_needs_two_words(paste, walk):
     table = {"trip": np.repeat(list("abcde"), LENGTHS), "speed": data["observation"][:, 0], "grade": data["observation"][:, 1]}
     pd.DataFrame({**table, "throttle": data["action"][:, 0], "fuel": data["reward"]}).to_csv("trips.csv", index=False)
     found = inspect(Path("trips.csv"))
-    assert found.fault == "No column was recognised as observation and action and reward. Say which: --as observation=COLUMN."
+    assert found.fault == (
+        "No column was recognised as observation, action and reward. Say which: --as action=COLUMN --as reward=COLUMN. "
+        "Numbers that are left are then taken to be observed."
+    )
     assert 'action: "???"  # not recognised: name the columns, or run again with --as action=COLUMN' in found.entry
     found = inspect(Path("trips.csv"), {"action": ["throttle"], "reward": ["fuel"]})
     assert "observation: [speed, grade]  # guessed: a number with no other role" in found.entry
@@ -373,3 +376,57 @@ def test_a_value_that_stands_for_a_missing_one_is_named(look, walk):
     ids = np.repeat(np.arange(10), 20)
     assert "observation (-999 on 4 of 200 rows)" in evidence(look({**arrays, "episode": ids}), "sentinel")
     assert "sentinel" not in kinds(look({**walk([20] * 10), "episode": ids}))
+
+
+def ovens(walk) -> pd.DataFrame:
+    """Rows of a table whose action is one of three words, with a text that changes within episodes and one that does not."""
+    data = walk(LENGTHS)
+    table = {"batch": np.repeat(list("abcde"), LENGTHS), "heat": data["observation"][:, 0], "mass": data["observation"][:, 1]}
+    texts = {"fan": np.resize(["low", "off", "high"], ROWS), "smell": np.resize(["sweet", "burnt"], ROWS), "dough": "rye"}
+    return pd.DataFrame({**table, **texts, "taste": data["reward"]})
+
+
+def test_texts_become_categories_with_what_they_were_found_to_be(paste, walk):
+    ovens(walk).to_csv("ovens.csv", index=False)
+    found = inspect(Path("ovens.csv"), {"observation": ["heat", "smell", "mass"], "action": ["fan"], "reward": ["taste"]})
+    counts = ovens(walk).smell.value_counts()
+    words = [oddity.evidence for oddity in found.oddities if oddity.kind == "categories"]
+    assert words[0] == f"smell is text of 2 kinds: burnt ({counts['burnt']} rows), sweet ({counts['sweet']} rows)."
+    pasted = paste(found)
+    assert pasted.options["action"] == {"columns": "fan", "categories": ["high", "low", "off"]}
+    smell = {"columns": "smell", "categories": ["burnt", "sweet"]}
+    assert pasted.options["observation"] == {"entries": {"numbers": ["heat", "mass"], "smell": smell}}
+    assert pasted.spec.observation["smell"].num_values == 2
+    assert pasted.episodes[0].observation["smell"][:4].tolist() == [1, 0, 1, 0]
+    assert pasted.episodes[0].observation["numbers"].shape[1:] == (2,)
+
+
+def test_a_text_alone_is_an_observation_and_a_missing_one_a_category(paste, walk):
+    table = ovens(walk)
+    table.loc[1::2, "smell"] = None
+    table.to_parquet("ovens.parquet")
+    found = inspect(Path("ovens.parquet"), {"observation": ["smell"], "action": ["fan"], "reward": ["taste"]})
+    assert any(f"(none) ({ROWS // 2} rows), sweet" in oddity.evidence for oddity in found.oddities if oddity.kind == "categories")
+    pasted = paste(found)
+    assert pasted.options["observation"] == {"columns": "smell", "categories": ["", "sweet"]}
+    assert pasted.episodes[0].observation[:4].tolist() == [1, 0, 1, 0]
+
+
+def test_a_text_that_may_be_observed_is_not_left_out_silently(look, paste, walk):
+    ovens(walk).to_csv("ovens.csv", index=False)
+    found = inspect(Path("ovens.csv"), {"action": ["fan"], "reward": ["taste"]})
+    assert evidence(found, "text_left_out") == "Text that changes within episodes: smell (2 texts)."
+    assert "--as observation=heat,mass,smell" in next(o.answer for o in found.oddities if o.kind == "text_left_out")
+    told = inspect(Path("ovens.csv"), {"observation": ["heat"], "action": ["fan"], "reward": ["taste"]})
+    assert "text_left_out" not in kinds(told)
+
+
+def test_a_wish_that_cannot_be_tried_yet_is_kept_and_told(paste, walk):
+    ovens(walk).to_csv("ovens.csv", index=False)
+    found = inspect(Path("ovens.csv"), {"reward": ["taste"], "metadata": ["dough"]})
+    assert found.fault == (
+        "No column was recognised as observation and action. Say which: --as action=COLUMN. "
+        "Numbers that are left are then taken to be observed. Whether dough (metadata) has one value an episode cannot be told before."
+    )
+    assert "metadata: {dough: dough}  # as asked; not tried, for observation and action must be known first" in found.entry
+    assert "dough" not in found.entry.partition("ignore:")[2]
