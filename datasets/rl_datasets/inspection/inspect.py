@@ -139,25 +139,15 @@ Understood = tuple[Draft, list[Oddity], Mapping[str, int], list[str], str]
 
 def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: Source, env_id: str) -> Understood:
     draft = draft_mapping(head, facts, roles)
-    oddities = list(oddities_of_columns(head, facts, roles))
-    if roles.missing:
-        for role in roles.missing:
-            draft.say(role, UNKNOWN, f"not recognised: name the columns, or run again with --as {role}=COLUMN")
-        wanted, untold = _enumerated(roles.missing), ""
-        if asked := roles.of("metadata"):
-            draft.say("metadata", {_key(name): name for name in asked}, f"as asked; not tried, for {wanted} must be known first")
-            untold = f" Whether {listed(asked)} (metadata) has one value an episode cannot be told before."
-        if roles.of("step_metadata"):
-            draft.say("step_metadata", roles.of("step_metadata"))
-        _finish(draft, head, roles, opened, env_id or UNKNOWN)
-        first = [role for role in roles.missing if role != "observation"]
-        says = " ".join(f"--as {role}=COLUMN" for role in first or roles.missing)
-        rest = " Numbers that are left are then taken to be observed." if first and first != roles.missing else ""
-        return draft, oddities, {}, [], f"No column was recognised as {wanted}. Say which: {says}.{rest}{untold}"
-    draft.say("env_id", env_id or "Unknown")
-    draft.say("ignore", _ignored(head, roles, draft))
     if roles.of("step_metadata"):
         draft.say("step_metadata", roles.of("step_metadata"))
+    oddities = list(oddities_of_columns(head, facts, roles))
+    if roles.missing:
+        fault = _unrecognised(draft, roles)
+        _finish(draft, head, roles, opened, env_id or UNKNOWN)
+        return draft, oddities, {}, [], fault
+    draft.say("env_id", env_id or "Unknown")
+    draft.say("ignore", _ignored(head, roles, draft))
     try:
         with _divided(head, draft) as divided:
             oddities += oddities_of_rows(head, roles, divided, draft)
@@ -170,6 +160,20 @@ def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: So
         return draft, oddities, {}, [], _message(error)
     counts = {"episodes": report.kept_episodes, "transitions": report.kept_transitions, **report.counts()}
     return draft, oddities, counts, [*report.notes(), *assumed], ""
+
+
+def _unrecognised(draft: Draft, roles: Roles) -> str:
+    """Leaves a line to fill in for each array of which no column is known, keeps what was asked for, and returns what is to be done."""
+    for role in roles.missing:
+        draft.say(role, UNKNOWN, f"not recognised: name the columns, or run again with --as {role}=COLUMN")
+    wanted, untold = _enumerated(roles.missing), ""
+    if asked := roles.of("metadata"):
+        draft.say("metadata", {_key(name): name for name in asked}, f"as asked; not tried, for {wanted} must be known first")
+        untold = f" Whether {listed(asked)} (metadata) has one value an episode cannot be told before."
+    first = [role for role in roles.missing if role != "observation"]
+    says = " ".join(f"--as {role}=COLUMN" for role in first or roles.missing)
+    rest = " Numbers that are left are then taken to be observed." if first and first != roles.missing else ""
+    return f"No column was recognised as {wanted}. Say which: {says}.{rest}{untold}"
 
 
 @contextmanager
@@ -272,7 +276,10 @@ def _texts_left_out(draft: Draft, facts: Mapping[str, Facts], roles: Roles) -> I
     left = [name for name in left if facts[name].column.rows == facts[observed[0]].column.rows and name not in roles.why]
     if left and any(roles.why[name] != AS_GIVEN for name in observed):
         told = ", ".join(f"{name} ({len(facts[name].levels)} texts)" for name in left)
-        answer = f"Ignored. To observe it, name all columns: --as observation={','.join([*observed, *left])} stores a text as a category."
+        all_of_it = ",".join([*observed, *left])
+        answer = (
+            f"Ignored. --as observation={all_of_it} stores it as a category, --as step_metadata={','.join(left)} keeps it with each step."
+        )
         yield Oddity("text_left_out", f"Text that changes within episodes: {told}.", answer)
 
 
