@@ -1,198 +1,205 @@
 """Checks of whether rewards and actions stand in the row where they belong, by what follows from what, without the environment.
 
-A reward follows from its own row (observation, action, next observation) at least as well as from a neighbouring row; the change of the
-observation follows from its own row's action. Where a neighbour explains much more, the column is shifted. Of data whose environment
-is at hand, the check `replay` is exact.
+A reward follows from its own row (observation, action, next observation) at least as well as from other rows; the change of an
+observation follows from its own row's action. Where other rows explain much more, a column is shifted: the rewards, or the actions,
+whichever explains more. That is asked of all data, of ranges of consecutive episodes, and of single ones. Of data whose environment is
+at hand, the check `replay` is exact.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Running, Warns
-from rl_datasets.checks.expected import Expected
-from rl_datasets.checks.leaf import Leaf
-from rl_datasets.checks.regression import Regression, cross_errors, joined
+from rl_datasets.checks.neighbours import ACTIONS, OWN, REWARDS, Hypothesis, Neighbours
+from rl_datasets.checks.odd_parts import Windows, odd_range, odd_stretches
 from rl_datasets.checks.sample import Sample
+from rl_datasets.words import count
 
-FIT_ROWS = 2048
-FEWEST = 200  # rows that a model can be fitted on
-FEWEST_OF_EPISODE = 8
-OF_STRETCH = 64  # rows of one episode that are looked at
-CATEGORIES = 64  # values of a category that are told apart
-COLUMNS = 64  # of the observation, beyond which a model would need more rows
-LATE, EARLY = "late", "early"
-EXPLAINED = 0.5  # greatest error of the neighbour's model, where 1 is no model
+EXPLAINED = 0.5  # greatest error of the rows that explain more, where 1 is no model
 EFFECT = 0.3  # least share of the error that an action takes away, to be an effect
-GUESSED = 0.3  # share of the actions' variance that the observation explains, from which on a policy may stand behind an effect
+SEEN = 0.1  # the same of a part of the data within the whole
+MOVES = 0.01  # least error without an action: a column that follows from the observation alone tells nothing of actions
+NAMED = 3  # columns
+REWARD_PLACE = "rewards in the row of the action that earned them"
+ACTION_PLACE = "actions in the row of the observation that they were taken at"
 
 
 class ShiftOptions(Warns):
-    ratio: float = Field(2.0, gt=1, description="error by the own row, as a multiple of that by the neighbour, for all data")
+    ratio: float = Field(2.0, gt=1, description="error by the own row, as a multiple of that by the neighbour, for all data or a range")
     episode_ratio: float = Field(9.0, gt=1, description="the same for one episode beside others that are right")
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of the sample with a neighbour on both sides and one more after that: each array is [N, D] float64."""
+class _Shift(Running):
+    """Asks of all rows, then of a range of episodes, then of single ones."""
 
-    observation: Mapping[int, np.ndarray]  # by offset, -1 to 2
-    action: Mapping[int, np.ndarray]  # by offset, -1 to 1
-    reward: np.ndarray
-    owner: np.ndarray  # [N], the stretch
-    step: np.ndarray  # [N]
-
-    def change(self, offset: int) -> np.ndarray:
-        change: np.ndarray = self.observation[offset + 1] - self.observation[offset]
-        return change
-
-
-class _RewardShift(Running):
     options: ShiftOptions
+    wanted: str
 
-    def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
-        rows = _rows(self.sample, self.expected)
-        if isinstance(rows, NotApplicable):
-            yield rows
+    def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
+        rows = self.expected.neighbours
+        if isinstance(rows, str):
+            yield NotApplicable(rows)
             return
+        yield from self.look(rows, self.sample, table)
+
+    def look(self, rows: Neighbours, sample: Sample, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
+        raise NotImplementedError
+
+    def fault(self, rows: Neighbours) -> Fault | None:
+        """Returns what is wrong with these rows as a whole."""
+        raise NotImplementedError
+
+    def of_range(self, rows: Neighbours, part: np.ndarray, sample: Sample, table: pd.DataFrame) -> Iterator[Fault]:
+        """Yields what is wrong with a part of the rows, or with the rest of them where the part is right. part: [N] bool."""
+        for chosen in (part, ~part):
+            some = rows.of(chosen)
+            if len(np.unique(some.owner)) > 1 and (fault := self.fault(some)):
+                first, last = (int(sample.number[some.owner[place]]) for place in (0, -1))
+                ids = table["episode_id"]
+                found = f"{fault.found}, in episodes from '{ids.iloc[first]}' to '{ids.iloc[last]}', unlike in the others"
+                yield fault._replace(found=found, episode=first, set_aside=tuple(range(first, last + 1)))
+                return
+
+
+class _RewardShift(_Shift):
+    def look(self, rows: Neighbours, sample: Sample, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
         if np.ptp(rows.reward) <= 1e-6 * max(1.0, float(np.abs(rows.reward).max())):
             yield NotApplicable("rewards do not vary within episodes")
             return
-        windows = {offset: joined([rows.observation[offset], rows.action[offset], rows.observation[offset + 1]]) for offset in (0, -1, 1)}
-        fit = _fit_rows(rows)
-        errors = {offset: _mean(cross_errors(window[fit], rows.reward[fit], rows.owner[fit])) for offset, window in windows.items()}
-        best = -1 if errors[-1] <= errors[1] else 1
-        if errors[best] < EXPLAINED and errors[0] > self.options.ratio * errors[best]:
+        if fault := self.fault(rows):
+            yield fault
+        elif not _of_actions(rows, self.options.ratio):
+            part = odd_range(rows, Neighbours.reward_window, rows.reward, REWARDS)
+            found = [] if part is None else list(self.of_range(rows, part, sample, table))
+            yield from found or self._single(rows, sample)
+
+    def fault(self, rows: Neighbours) -> Fault | None:
+        errors = rows.reward_errors
+        best = min(REWARDS, key=lambda each: errors[each])
+        if not _explains(errors, best, self.options.ratio) or _of_actions(rows, self.options.ratio):
+            return None
+        found = f"{_follow(best)} (error {errors[best]:.2g} of the variance) and not their own ({errors[OWN]:.2g})"
+        other = min(ACTIONS, key=lambda each: errors[each])
+        if _explains(errors, other, self.options.ratio) and _moved(rows) is None:
+            found += f"; or their own with the action of the {_side(other)} ({errors[other]:.2g}), so that actions would be shifted"
+        return Fault(found, REWARD_PLACE, evidence=_evidence(errors))
+
+    def _single(self, rows: Neighbours, sample: Sample) -> Iterator[Fault]:
+        for stretch, best in odd_stretches(rows, Neighbours.reward_window, rows.reward, (*REWARDS, *ACTIONS), self.options.episode_ratio):
+            if best in REWARDS:
+                yield _of_stretch(sample, rows, stretch, f"{_follow(best)}, unlike in other episodes", REWARD_PLACE)
+
+
+class _ActionShift(_Shift):
+    def look(self, rows: Neighbours, sample: Sample, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
+        if fault := self.fault(rows):
+            yield fault
+            return
+        columns = np.flatnonzero(np.max(list(_effects(rows).values()), axis=0) > SEEN)
+        change = rows.change[:, columns]
+        found = self._ranges(rows, Neighbours.change_window, change, sample, table) if len(columns) else []
+        if np.ptp(rows.reward) and not found:
+            found = self._ranges(rows, Neighbours.reward_window, rows.reward, sample, table)
+        yield from found or self._single(rows, change, sample)
+
+    def _ranges(self, rows: Neighbours, windows: Windows, outputs: np.ndarray, sample: Sample, table: pd.DataFrame) -> list[Fault]:
+        part = odd_range(rows, windows, outputs, ACTIONS)
+        return [] if part is None else list(self.of_range(rows, part, sample, table))
+
+    def fault(self, rows: Neighbours) -> Fault | None:
+        effects = _effects(rows)
+        places = [np.flatnonzero((effects[each] > EFFECT) & (effects[OWN] < EFFECT * effects[each])) for each in ACTIONS]
+        own = bool((effects[OWN] > EFFECT).any())
+        for best, columns in sorted(zip(ACTIONS, places, strict=True), key=lambda found: -len(found[1])):
+            if len(columns) and not own and not (best[1] == 1 and self._is_reaction(rows)):
+                errors = {each: float(rows.change_errors[each][columns].mean()) for each in (OWN, *ACTIONS)}
+                effect = float(effects[best][columns].mean())
+                found = f"{_named(rows, columns)} by the action of the {_side(best)} ({effect:.0%} of the error) and not their own"
+                return Fault(found, ACTION_PLACE, evidence=_evidence(errors, rows, columns))
+        if best_of := _of_actions(rows, self.options.ratio):
+            errors = rows.reward_errors
             found = (
-                f"rewards that follow from the {_side(best)} (error {errors[best]:.2g} of the variance) and not their own ({errors[0]:.2g})"
+                f"rewards that follow from their row with the action of the {_side(best_of)} (error {errors[best_of]:.2g} of the variance) "
+                f"and not with its own ({errors[OWN]:.2g}); with the whole of another row, as if rewards were shifted, the error is "
+                f"{min(errors[each] for each in REWARDS):.2g}"
             )
-            yield Fault(found, "rewards in the row of the action that earned them", evidence=_evidence(errors))
+            return Fault(found, ACTION_PLACE, evidence=_evidence(errors))
+        return None
+
+    def _is_reaction(self, rows: Neighbours) -> bool:
+        """Whether the action of the row after tells of a change because a policy reacted to it: it follows from what it sees, or rewards
+        say that actions are where they belong."""
+        errors, late = rows.reward_errors, ACTIONS[1]
+        return rows.is_reaction or (errors[OWN] < EXPLAINED and errors[late] > self.options.ratio * errors[OWN])
+
+    def _single(self, rows: Neighbours, change: np.ndarray, sample: Sample) -> Iterator[Fault]:
+        if not (_effects(rows)[OWN] > EFFECT).any():
             return
-        model = Regression(windows[0][fit], rows.reward[fit])
-        own = model.errors(windows[0], rows.reward)
-        shifted = {offset: model.errors(windows[offset], rows.reward) for offset in (-1, 1)}
-        for stretch, offset in _odd_stretches(rows, own, shifted, self.options.episode_ratio):
-            found = f"rewards that follow from the {_side(offset)}, unlike in other episodes"
-            yield _of_stretch(self.sample, rows, stretch, found, "rewards in the row of the action that earned them")
+        for stretch, best in odd_stretches(rows, Neighbours.change_window, change, ACTIONS, self.options.episode_ratio):
+            found = f"observations that change by the action of the {_side(best)}, unlike in other episodes"
+            yield _of_stretch(sample, rows, stretch, found, ACTION_PLACE)
 
 
-class _ActionShift(Running):
-    options: ShiftOptions
-
-    def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
-        rows = _rows(self.sample, self.expected)
-        if isinstance(rows, NotApplicable):
-            yield rows
-            return
-        fit = _fit_rows(rows)
-        change, before = rows.change(0), rows.observation[0]
-        none = _mean(cross_errors(before[fit], change[fit], rows.owner[fit]))
-        windows = {offset: joined([before, rows.action[offset]]) for offset in (0, 1, -1)}
-        errors = {offset: _mean(cross_errors(window[fit], change[fit], rows.owner[fit])) for offset, window in windows.items()}
-        effect = {offset: 1 - error / max(none, 1e-12) for offset, error in errors.items()}
-        best = 1 if effect[1] >= effect[-1] else -1
-        wanted = "actions in the row of the observation that they were taken at"
-        if effect[best] > EFFECT and effect[0] < EFFECT * effect[best] and not (best == 1 and _is_reaction(rows, fit)):
-            found = f"observations that change by the action of the {_side(best)} ({effect[best]:.0%} of the error) and not their own"
-            yield Fault(found, wanted, evidence=_evidence(errors))
-        elif effect[0] > EFFECT:
-            model = Regression(windows[0][fit], change[fit])
-            own = model.errors(windows[0], change)
-            shifted = {offset: model.errors(windows[offset], change) for offset in (-1, 1)}
-            for stretch, offset in _odd_stretches(rows, own, shifted, self.options.episode_ratio):
-                found = f"observations that change by the action of the {_side(offset)}, unlike in other episodes"
-                yield _of_stretch(self.sample, rows, stretch, found, wanted)
+def _effects(rows: Neighbours) -> dict[Hypothesis, np.ndarray]:
+    """Returns the share of the error that each action takes away from that of the observation alone, [D] each; 0 where it is small."""
+    none = rows.change_errors[None]
+    return {each: np.where(none > MOVES, 1 - rows.change_errors[each] / np.maximum(none, MOVES), 0.0) for each in (OWN, *ACTIONS)}
 
 
-def _is_reaction(rows: _Rows, fit: np.ndarray) -> bool:
-    """Whether the action follows from the observation of its own row much better than from the one before: then it tells of the change
-    that led there because a policy reacted to it, not because it caused it."""
-    own = _mean(cross_errors(rows.observation[0][fit], rows.action[0][fit], rows.owner[fit]))
-    before = _mean(cross_errors(rows.observation[-1][fit], rows.action[0][fit], rows.owner[fit]))
-    return 1 - own > GUESSED and own < before - 0.1
+def _moved(rows: Neighbours) -> bool | None:
+    """Whether observations say that actions stand in a wrong row; None where they say nothing of actions."""
+    effects = _effects(rows)
+    greatest = np.max(list(effects.values()), axis=0)
+    return None if not (greatest > EFFECT).any() else not ((effects[OWN] == greatest) & (greatest > EFFECT)).any()
 
 
-def _rows(sample: Sample | None, expected: Expected) -> _Rows | NotApplicable:
-    if sample is None:
-        return NotApplicable("there are no steps")
-    arrays = list(zip(expected.observation, sample.observation, strict=True))
-    wide = [leaf.name for leaf, array in arrays if array is None or (leaf.spec.num_values or 0) > CATEGORIES]
-    columns = [_numeric(leaf, array) for leaf, array in arrays if array is not None and leaf.name not in wide]
-    if not columns:
-        return NotApplicable(f"the observation has only {', '.join(wide)}: images, or categories of more than {CATEGORIES} values")
-    if (expected.action.spec.num_values or 0) > CATEGORIES:
-        return NotApplicable(f"actions are a category of more than {CATEGORIES} values")
-    observation, action = np.concatenate(columns, axis=1), _numeric(expected.action, sample.action)
-    if observation.shape[1] > COLUMNS:
-        return NotApplicable(f"the observation has {observation.shape[1]} columns, more than {COLUMNS}")
-    at = np.flatnonzero(sample.owner[:-3] == sample.owner[3:]) + 1
-    at = at[at - sample.starts[sample.owner[at]] <= OF_STRETCH]
-    with np.errstate(invalid="ignore", over="ignore"):
-        finite = np.isfinite(joined([observation, action, sample.reward]).sum(axis=1))
-    at = at[np.logical_and.reduce([finite[at + offset] for offset in (-1, 0, 1, 2)])] if len(at) else at
-    if len(at) < FEWEST or len(np.unique(sample.owner[at])) < 2:
-        return NotApplicable(f"fewer than {FEWEST} steps with neighbours, or a single episode")
-    return _Rows(
-        {offset: observation[at + offset] for offset in (-1, 0, 1, 2)},
-        {offset: action[at + offset] for offset in (-1, 0, 1)},
-        sample.reward[at].astype(np.float64),
-        sample.owner[at],
-        at - sample.starts[sample.owner[at]] + sample.first[sample.owner[at]],
-    )
+def _of_actions(rows: Neighbours, ratio: float) -> Hypothesis | None:
+    """Returns the action of which row explains rewards far better than its own and than shifted rewards would; None where none does, or
+    where observations change by the action of their own row."""
+    errors, moved = rows.reward_errors, _moved(rows)
+    best = min(ACTIONS, key=lambda each: errors[each])
+    if moved is False or not _explains(errors, best, ratio):
+        return None
+    narrow = rows.narrow_errors
+    return best if moved or min(narrow[each] for each in ACTIONS) < min(narrow[each] for each in REWARDS) else None
 
 
-def _numeric(leaf: Leaf, array: np.ndarray) -> np.ndarray:
-    """Returns [N, D] float64: a category as one column a value."""
-    if leaf.spec.num_values is None:
-        return array.astype(np.float64)
-    own: np.ndarray = array - int(leaf.spec.bounds()[0]) == np.arange(leaf.spec.num_values)
-    return own.astype(np.float64)
+def _explains(errors: Mapping[Hypothesis, float], hypothesis: Hypothesis, ratio: float) -> bool:
+    return errors[hypothesis] < EXPLAINED and errors[OWN] > ratio * errors[hypothesis]
 
 
-def _fit_rows(rows: _Rows) -> np.ndarray:
-    """Every so many rows, that there are at most FIT_ROWS."""
-    return np.arange(0, len(rows.owner), -(-len(rows.owner) // FIT_ROWS))
-
-
-def _odd_stretches(rows: _Rows, own: np.ndarray, shifted: Mapping[int, np.ndarray], ratio: float) -> Iterator[tuple[int, int]]:
-    """Yields (stretch, offset) where the model that is right elsewhere is right only at a neighbour."""
-    order = np.argsort(rows.owner, kind="stable")
-    stretches, starts, counts = np.unique(rows.owner[order], return_index=True, return_counts=True)
-    parts = [order[start : start + count] for start, count in zip(starts, counts, strict=True)]
-    medians = np.array([np.median(own[part]) for part in parts])
-    usual = max(float(np.median(medians)), 1e-9)
-    for stretch, part, median in zip(stretches, parts, medians, strict=True):
-        if len(part) >= FEWEST_OF_EPISODE and median > ratio * usual:
-            others = {offset: float(np.median(errors[part])) for offset, errors in shifted.items()}
-            best = min(others, key=lambda offset: others[offset])
-            if median > ratio * others[best]:
-                yield int(stretch), best
-
-
-def _of_stretch(sample: Sample | None, rows: _Rows, stretch: int, found: str, wanted: str) -> Fault:
-    assert sample is not None, "rows are of a sample"
+def _of_stretch(sample: Sample, rows: Neighbours, stretch: int, found: str, wanted: str) -> Fault:
     return Fault(found, wanted, int(sample.number[stretch]), int(rows.step[rows.owner == stretch][0]))
 
 
-def _mean(errors: np.ndarray) -> float:
-    """The mean of all but the greatest 5 %, which a few odd rows may hold."""
-    return float(np.sort(errors)[: max(int(0.95 * len(errors)), 1)].mean())
+def _named(rows: Neighbours, columns: np.ndarray) -> str:
+    names = list(dict.fromkeys(rows.names[column] for column in columns))
+    more = f" and {count(len(names) - NAMED, 'column')} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}, which {'changes' if len(names) == 1 else 'change'}"
 
 
-def _side(offset: int) -> str:
-    return "row before" if offset < 0 else "row after"
+def _follow(hypothesis: Hypothesis) -> str:
+    return f"rewards that follow from the {_side(hypothesis)}"
 
 
-def _evidence(errors: Mapping[int, float]) -> dict[str, float]:
-    return {name: round(errors[offset], 6) for name, offset in (("row_before", -1), ("own_row", 0), ("row_after", 1))}
+def _side(hypothesis: Hypothesis) -> str:
+    return "row before" if hypothesis[1] < 0 else "row after"
+
+
+def _evidence(errors: Mapping[Hypothesis, float], rows: Neighbours | None = None, columns: np.ndarray | None = None) -> dict[str, Any]:
+    sides = {-1: "row_before", 1: "row_after"}
+    told = {"own_row": errors[OWN]} | {f"{moved}_of_{sides[offset]}": error for (moved, offset), error in errors.items() if offset}
+    named = {} if rows is None or columns is None else {"columns": [rows.names[column] for column in columns]}
+    return {name: round(error, 6) for name, error in told.items()} | named
 
 
 REWARD_SHIFT = Check(
     "reward_shift",
-    "Rewards that follow from the row before or after much better than from their own; in all data, or in one episode.",
+    "Rewards that follow from the row before or after much better than from their own; in all data, in a range of episodes, or in one.",
     "A learner then credits every action with what another one earned.",
     "Shift the column in the builder (`reward_offset: 1` in an import), and see that the last row holds none.",
     ShiftOptions,
@@ -200,7 +207,8 @@ REWARD_SHIFT = Check(
 )
 ACTION_SHIFT = Check(
     "action_shift",
-    "Observations that change by the action of the row before or after: actions paired with the next observation, or a row too early.",
+    "A column of the observation that changes, or rewards that follow, by the action of the row before or after: actions paired with the "
+    "next observation, or a row too early; in all data, in a range of episodes, or in one.",
     "A learner then learns what was done before a state was seen, not in it.",
     "Pair each action with the observation that it was chosen at; switch the check off where actuators lag.",
     ShiftOptions,

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from rl_datasets.checks.leaf import Leaf
+from rl_datasets.checks.neighbours import Neighbours, neighbours
 from rl_datasets.checks.sample import Sampler
 from rl_datasets.manifest import Manifest
 from rl_datasets.schema import EnvSpec, named_leaves
@@ -25,6 +26,11 @@ class Expected:
     def sampler(self) -> Sampler:
         """Gathers steps of the data for all checks of one run."""
         return Sampler(self.observation, self.action)
+
+    @cached_property
+    def neighbours(self) -> Neighbours | str:
+        """The rows of the whole sample beside one another, or why there are none; to be asked for once all blocks are seen."""
+        return neighbours(self.sampler.result(), self.observation, self.action)
 
     @classmethod
     def of(cls, spec: EnvSpec, manifest: Manifest | None = None, make_env: Callable[[], Any] | None = None) -> "Expected":

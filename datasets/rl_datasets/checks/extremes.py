@@ -1,5 +1,6 @@
 """Checks of how far values lie from the others: single outliers, jumps between steps, columns that hardly vary."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ UNSPREAD = 250.0  # stands for the spread of a column that does not vary, as a m
 FEWEST = 100  # rows that say what is usual
 LEAST_REPEATS = 3  # of a value that stands for something else
 MOST_REPEATS = 0.1  # of the rows, above which it is a value like others
+OUTERMOST = 4  # different values at either end that are looked at
 GAP = 5.0  # its distance from all others, in widths of their range
 
 
@@ -127,41 +129,58 @@ class _Outliers(_Off):
 
     def _sentinels(self, sample: Sample) -> Iterator[Fault]:
         """Yields the first step of each episode at which a column has a value so frequent that it widens what is usual."""
+        faults: list[Iterator[Fault]] = []  # of each value of each column
         places: list[int | str] = [i for i, leaf in enumerate(self.expected.observation) if leaf.is_float and leaf.is_narrow]
         for place in [*places, *(["action"] if self.expected.action.is_float else [])]:
             array = sample.observation[place] if isinstance(place, int) else np.where(sample.is_last[:, None], np.nan, sample.action)
             assert array is not None, "a wide array is not looked at"
             low, _, high = self.limits(sample, place)
             for column, values in enumerate(array.T):
-                value = sentinel(values)
-                if value is None or not low[column] <= value <= high[column]:
-                    continue  # what is beyond the limits is found anyway
-                rows = np.flatnonzero(values == np.float64(value))
-                owners, first = np.unique(sample.owner[rows], return_index=True)
-                rest = values[np.isfinite(values) & (values != np.float64(value))]
-                for owner, row in list(zip(owners.tolist(), rows[first].tolist(), strict=True))[:KEPT]:
-                    step = int(sample.first[owner] + row - sample.starts[owner])
-                    found = f"{self.name(place, column)} = {value:.9g}, as in {len(rows):,} of {len(values):,} steps that were looked at"
-                    wanted = f"a value such as all others, from {rest.min():.4g} to {rest.max():.4g}; it seems to stand for a missing one"
-                    yield Fault(found, wanted, int(sample.number[owner]), step)
+                found = sentinels(values)
+                rest = values[np.isfinite(values) & ~np.isin(values, found)] if found else values
+                for value in found:
+                    if low[column] <= value <= high[column]:  # what is beyond the limits is found anyway
+                        faults.append(self._first_of(sample, self.name(place, column), values, value, rest))
+        for in_turn in itertools.zip_longest(*faults):  # so that the first few are of all of them
+            yield from (fault for fault in in_turn if fault)
+
+    def _first_of(self, sample: Sample, name: str, values: np.ndarray, value: float, rest: np.ndarray) -> Iterator[Fault]:
+        """Yields the first step of each episode at which a column has a value. rest: the column's values that stand for none."""
+        rows = np.flatnonzero(values == np.float64(value))
+        owners, first = np.unique(sample.owner[rows], return_index=True)
+        for owner, row in list(zip(owners.tolist(), rows[first].tolist(), strict=True))[:KEPT]:
+            step = int(sample.first[owner] + row - sample.starts[owner])
+            found = f"{name} = {value:.9g}, as in {len(rows):,} of {len(values):,} steps that were looked at"
+            wanted = f"a value such as all others, from {rest.min():.4g} to {rest.max():.4g}; it seems to stand for a missing one"
+            yield Fault(found, wanted, int(sample.number[owner]), step)
 
 
-def sentinel(values: np.ndarray) -> float | None:
-    """Returns the value that seems to stand for a missing one, such as -999; None where there is none. values: [N] numbers.
+def sentinels(values: np.ndarray) -> tuple[float, ...]:
+    """Returns the values that seem to stand for missing ones, such as -999, ascending. values: [N] numbers.
 
-    It is the least or the greatest, occurs several times but seldom, and is far from all others, which vary.
+    They are among the least or the greatest, occur several times but seldom, and are far from all others, which vary. A few values that
+    occur less often may be as far out: they don't hide them.
     """
     finite = values[np.isfinite(values)]
+    part = int(MOST_REPEATS * len(finite))
     if len(finite) < FEWEST:
-        return None
-    for value in (finite.min(), finite.max()):
-        rest = finite[finite != value]
-        if not LEAST_REPEATS <= len(finite) - len(rest) <= MOST_REPEATS * len(finite):
+        return ()
+    inner = np.partition(finite, (part, len(finite) - 1 - part))
+    if float(finite.max()) - float(finite.min()) <= GAP * (float(inner[-1 - part]) - float(inner[part])):
+        return ()  # at least so wide is what remains without them
+    different, counts = np.unique(finite, return_counts=True)
+    best: list[float] = []
+    for below, above in itertools.product(range(OUTERMOST + 1), repeat=2):
+        inside = slice(below, len(different) - above)
+        outside = np.delete(np.arange(len(different)), inside)
+        rest = different[inside].astype(np.float64)
+        if len(rest) < 2 or counts[outside].sum() > part:
             continue
-        low, high = float(rest.min()), float(rest.max())
-        if high > low and max(low - float(value), float(value) - high) > GAP * (high - low):
-            return float(value)
-    return None
+        away = np.maximum(rest[0] - different[outside], different[outside] - rest[-1])
+        often = outside[counts[outside] >= LEAST_REPEATS]
+        if (away > GAP * (rest[-1] - rest[0])).all() and len(often) > len(best):
+            best = different[often].tolist()
+    return tuple(float(value) for value in best)
 
 
 class _Jumps(_Off):

@@ -1,7 +1,7 @@
 """Clean data sets of many kinds, small and the same on every run, in which no check may find an error."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -215,6 +215,30 @@ def sticky() -> Clean:
     return Clean(EnvSpec("Sticky-v0", ArraySpec((2,), "float32"), ArraySpec((), "int64", 0, 2, 3)), tuple(episodes))
 
 
+@cache
+def crowded() -> Clean:
+    """The swing, of which only the speed answers to the action within a step, among many columns that do not."""
+    episodes = []
+    for episode in swing().episodes:
+        rng = np.random.default_rng(int(episode.metadata["seed"]))
+        weather = np.cumsum(rng.normal(0, 1, (episode.length + 1, 9)), axis=0)
+        observation = np.concatenate([weather[:, :5], episode.observation, weather[:, 5:]], axis=1).astype(np.float32)
+        episodes.append(replace(episode, observation=observation))
+    return Clean(replace(swing().spec, observation=ArraySpec((12,), "float32")), tuple(episodes))
+
+
+@cache
+def betting() -> Clean:
+    """Bets on what is drawn independently in each step; only the reward tells what was bet."""
+    episodes = []
+    for index in range(30):
+        rng = np.random.default_rng(index)
+        observation, action = rng.normal(size=(61, 3)).astype(np.float32), rng.uniform(-1, 1, (60, 1)).astype(np.float32)
+        reward = observation[:-1, 0] * action[:, 0] - 0.2 * action[:, 0] ** 2
+        episodes.append(recorded(index, observation, action, reward, False))
+    return Clean(EnvSpec("Bets", ArraySpec((3,), "float32"), ArraySpec((1,), "float32", -1.0, 1.0)), tuple(episodes))
+
+
 def _gymnasium(env_id: str, episodes: int, **policy: Any) -> Callable[[], Clean]:
     @cache
     def collected() -> Clean:
@@ -239,6 +263,8 @@ CLEAN: Mapping[str, Callable[[], Clean]] = {
     "long": long_ones,
     "many short": many_short,
     "sticky": sticky,
+    "crowded": crowded,
+    "betting": betting,
     "CartPole-v1": _gymnasium("CartPole-v1", 100),
     "Pendulum-v1": _gymnasium("Pendulum-v1", 20),
     "MountainCarContinuous-v0": _gymnasium("MountainCarContinuous-v0", 4),

@@ -27,6 +27,11 @@ class Place(NamedTuple):
     step: int | None = STEP
 
 
+def from_episode(number: int) -> Place:
+    """The first of a range of episodes."""
+    return Place(f"toy-{number:03d}", None)
+
+
 HERE, EPISODE, WHOLE = Place(), Place(ID, None), Place("", None)
 
 
@@ -50,6 +55,11 @@ def everywhere(change: Callable[[Episode], Episode]) -> Callable[[list[Episode]]
     return lambda episodes: [change(episode) for episode in episodes]
 
 
+def between(change: Callable[[Episode], Episode], first: int, end: int) -> Callable[[list[Episode]], list[Episode]]:
+    """Changes consecutive episodes."""
+    return lambda episodes: [change(episode) if first <= index < end else episode for index, episode in enumerate(episodes)]
+
+
 def put(field: str, where: Any, value: Any) -> Callable[[Episode], Episode]:
     """Sets elements of an array."""
 
@@ -59,6 +69,11 @@ def put(field: str, where: Any, value: Any) -> Callable[[Episode], Episode]:
         return replace(episode, **{field: array})
 
     return change
+
+
+def sometimes(column: int, *values: float) -> Callable[[Episode], Episode]:
+    """Sets a column of the observation to each of some values in a few of the steps."""
+    return both(*(put("observation", (slice(5 + 7 * place, None, 40), column), value) for place, value in enumerate(values)))
 
 
 def mapped(field: str, function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Episode], Episode]:
@@ -206,6 +221,8 @@ FAULTS: tuple[Fault, ...] = (
     Fault("another unit in one step", "outliers", at(put("observation", (STEP, 2), -3000)), into=("discrete", "continuous")),
     Fault("-1e6 as a reward", "outliers", at(put("reward", STEP, -1e6))),
     Fault("1e9 as an action", "outliers", at(put("action", STEP, 1e9)), into=("continuous",)),
+    Fault("-999 for what is missing, beside 1e6", "outliers", everywhere(sometimes(2, -999, 1e6)), Place(step=5), ("continuous",)),
+    Fault("1e6 for what is missing, beside -999", "outliers", everywhere(sometimes(2, -999, 1e6)), Place(step=12), ("continuous",)),
     Fault("two episodes joined", "jumps", joined_with_next, Place(step=119), ("continuous",)),
     Fault("rows missing", "jumps", at(lambda e: cut(e, 30, 80)), Place(step=29), ("continuous",)),
     Fault("a sensor not connected", "constant", everywhere(put("observation", (slice(None), 1), 0)), WHOLE, ("discrete", "continuous")),
@@ -234,6 +251,17 @@ FAULTS: tuple[Fault, ...] = (
     Fault("actions paired with the next observation", "action_shift", everywhere(shifted("action", 1)), WHOLE, ("discrete", "continuous")),
     Fault("actions a row early", "action_shift", everywhere(shifted("action", -1)), WHOLE, ("discrete", "continuous")),
     Fault("actions a row late in one episode", "action_shift", at(shifted("action", 1)), Place(step=1), ("continuous",)),
+    Fault("rewards a row late in some episodes", "reward_shift", between(shifted("reward", 1), 9, 16), from_episode(9), ("continuous",)),
+    Fault("rewards a row late in the first half", "reward_shift", between(shifted("reward", 1), 0, 12), from_episode(0), ("continuous",)),
+    Fault(
+        "rewards a row early from an episode on", "reward_shift", between(shifted("reward", -1), 17, 99), from_episode(17), ("continuous",)
+    ),
+    Fault("actions a row late in some episodes", "action_shift", between(shifted("action", 1), 9, 16), from_episode(9), ("continuous",)),
+    Fault(
+        "actions a row early from an episode on", "action_shift", between(shifted("action", -1), 14, 99), from_episode(14), ("continuous",)
+    ),
+    Fault("actions a row late, one column of many moves", "action_shift", everywhere(shifted("action", 1)), WHOLE, ("crowded",)),
+    Fault("actions a row late, which only rewards tell", "action_shift", everywhere(shifted("action", 1)), WHOLE, ("betting",)),
     Fault(
         "a column frozen",
         "frozen_sensors",

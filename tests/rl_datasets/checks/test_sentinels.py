@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rl_datasets.checks import CheckParams, Expected, Report, run_checks
-from rl_datasets.checks.extremes import sentinel
+from rl_datasets.checks.extremes import sentinels
 from rl_datasets.schema import EnvSpec, Episode
 from tests.rl_datasets.checks.clean_data import swing
 from tests.rl_datasets.checks.faults import put
@@ -45,6 +45,9 @@ def test_of_actions_the_last_step_which_has_none_is_left_out() -> None:
     [
         (np.r_[np.linspace(0, 1, 200), [-999.0] * 5], -999.0),
         (np.r_[np.linspace(0, 1, 200), [9999.0] * 5, [np.nan] * 3], 9999.0),
+        (np.r_[np.linspace(0, 1, 200), [-999.0] * 5, [1e6] * 5], (-999.0, 1e6)),  # neither hides the other
+        (np.r_[np.linspace(0, 1, 200), [-999.0] * 5, [-9999.0] * 4, [1e6] * 3, [1e30]], (-9999.0, -999.0, 1e6)),
+        (np.r_[np.linspace(0, 1, 200), [-999.0] * 5, [1e30]], -999.0),  # nor does a single one
         (np.r_[np.linspace(0, 1, 200), [-999.0] * 2], None),  # too few to be a habit
         (np.r_[np.linspace(0, 1, 200), [5.0] * 5], None),  # not far enough
         (np.r_[np.linspace(0, 1, 200), [-999.0] * 50], None),  # a value like others
@@ -53,5 +56,5 @@ def test_of_actions_the_last_step_which_has_none_is_left_out() -> None:
         (np.r_[np.linspace(0, 1, 50), [-999.0] * 5], None),  # too few rows
     ],
 )
-def test_what_a_sentinel_is(values: np.ndarray, found: float | None) -> None:
-    assert sentinel(values) == found
+def test_what_a_sentinel_is(values: np.ndarray, found: float | tuple[float, ...] | None) -> None:
+    assert sentinels(values) == (() if found is None else found if isinstance(found, tuple) else (found,))

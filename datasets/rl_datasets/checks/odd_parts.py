@@ -1,0 +1,98 @@
+"""Which part of the data follows from other rows than the rest does: single episodes, and ranges of consecutive ones."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from rl_datasets.checks.neighbours import FIT_ROWS, OWN, Hypothesis, Neighbours, every
+from rl_datasets.checks.regression import Regression, cross_errors
+
+FEWEST_OF_EPISODE = 8
+ROWS = 1 << 12  # looked at for ranges
+OF_BIN = 12  # rows of consecutive episodes that are judged together
+MARGIN = np.log(1.5)  # by which a neighbour must be better than the own row, in a range as a whole
+MOST = 2.0  # that one bin may count for
+LEAST = 1e-9  # error that counts as none
+ENOUGH = 3.0  # that a range must count for
+
+Windows = Callable[[Neighbours, Hypothesis], np.ndarray]
+
+
+def odd_stretches(
+    rows: Neighbours, windows: Windows, outputs: np.ndarray, hypotheses: Sequence[Hypothesis], ratio: float
+) -> Iterator[tuple[int, Hypothesis]]:
+    """Yields (stretch, hypothesis) where the model that is right elsewhere is right only in other rows. outputs: [N, K] of all rows."""
+    fit = every(len(outputs), FIT_ROWS)
+    model = Regression(windows(rows.fitted, OWN), outputs[fit], is_plain(rows, windows, outputs))
+    errors = {each: model.errors(windows(rows, each), outputs).mean(axis=1) for each in (OWN, *hypotheses)}
+    stretches, starts, counts = np.unique(rows.owner, return_index=True, return_counts=True)
+    medians = {each: _medians(values, starts, counts) for each, values in errors.items()}
+    usual = max(float(np.median(medians[OWN])), LEAST)
+    for place in np.flatnonzero((counts >= FEWEST_OF_EPISODE) & (medians[OWN] > ratio * usual)):
+        best = min(hypotheses, key=lambda each: float(medians[each][place]))
+        if medians[OWN][place] > ratio * medians[best][place]:
+            yield int(stretches[place]), best
+
+
+def odd_range(rows: Neighbours, windows: Windows, outputs: np.ndarray, hypotheses: Sequence[Hypothesis]) -> np.ndarray | None:
+    """Returns the rows of consecutive episodes that other rows explain better than in the rest, [N] bool; None where there are none.
+
+    It only suspects them: which of the two parts is wrong, and whether any is, must be looked at in each. A model is fitted on either
+    half of the data, then on the half that its own rows explain best beside the others.
+    """
+    chosen = every(len(rows.owner), ROWS)
+    some, outputs_of_all, outputs = rows.of(chosen), outputs, outputs[chosen]
+    starts = _bins(some.owner)
+    if len(starts) < 4:
+        return None
+    counts = np.diff([*starts, len(chosen)])
+    inputs = {each: windows(some, each) for each in (OWN, *hypotheses)}
+    plain = is_plain(rows, windows, outputs_of_all)
+    runs = []
+    for is_first in (True, False):
+        kept = (np.arange(len(chosen)) < len(chosen) // 2) == is_first
+        for _ in range(3):
+            model = Regression(inputs[OWN][kept], outputs[kept], plain)
+            errors = {each: model.errors(window, outputs).mean(axis=1) for each, window in inputs.items()}
+            medians = {each: np.maximum(_medians(values, starts, counts), LEAST) for each, values in errors.items()}
+            gains = [np.log(medians[OWN] / medians[each]) for each in hypotheses]
+            best = np.max(gains, axis=0)
+            kept = np.repeat(best <= np.median(best), counts)
+        runs += [_best_run(np.clip(gain, -MOST, MOST) - MARGIN) for gain in gains]
+    first, end, score = max(runs, key=lambda run: run[2])
+    if score < ENOUGH or end - first == len(starts):
+        return None
+    edges = [*some.owner[starts], some.owner[-1] + 1]
+    part: np.ndarray = (rows.owner >= edges[first]) & (rows.owner < edges[end])
+    return part
+
+
+def is_plain(rows: Neighbours, windows: Windows, outputs: np.ndarray) -> bool:
+    """Whether the plain regression foretells other episodes better."""
+    fit, outputs = rows.fitted, outputs[every(len(outputs), FIT_ROWS)]
+    full, plain = (np.median(cross_errors(windows(fit, OWN), outputs, fit.owner, plain), axis=0).mean() for plain in (False, True))
+    return bool(plain < full)
+
+
+def _bins(owner: np.ndarray) -> np.ndarray:
+    """Returns the first row of each bin: whole stretches, of OF_BIN rows or more together but for the last. owner: [N], ascending."""
+    first = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
+    place = first // OF_BIN
+    return first[np.concatenate([[True], place[1:] != place[:-1]])]
+
+
+def _best_run(scores: np.ndarray) -> tuple[int, int, float]:
+    """Returns (first, end, sum) of the consecutive scores of the greatest sum (Kadane)."""
+    sums = np.concatenate([[0.0], np.cumsum(scores)])
+    lowest = np.minimum.accumulate(sums)
+    end = int(np.argmax(sums - lowest))
+    first = int(np.argmin(sums[: end + 1]))
+    return first, end, float(sums[end] - sums[first])
+
+
+def _medians(values: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Returns the lower median of each of the consecutive parts that begin at `starts`. values: [N]."""
+    part = np.repeat(np.arange(len(starts)), counts)
+    ordered = values[np.lexsort((values, part))]
+    medians: np.ndarray = ordered[starts + (counts - 1) // 2]
+    return medians
