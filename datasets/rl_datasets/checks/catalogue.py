@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rl_datasets.checks import actions, alignment, extremes, population, repeats, replay, structure, timing, values
+from rl_datasets.checks import actions, alignment, extremes, population, repeats, replay, structure, timing, units, values
 from rl_datasets.checks.check import Check
 
 CATALOGUE: tuple[Check[Any], ...] = (
@@ -20,6 +20,7 @@ CATALOGUE: tuple[Check[Any], ...] = (
     extremes.OUTLIERS,
     extremes.JUMPS,
     extremes.CONSTANT,
+    units.UNITS,
     timing.TIMESTAMPS,
     timing.TIME_LIMITS,
     timing.EARLY_CUTS,

@@ -76,6 +76,21 @@ def sometimes(column: int, *values: float) -> Callable[[Episode], Episode]:
     return both(*(put("observation", (slice(5 + 7 * place, None, 40), column), value) for place, value in enumerate(values)))
 
 
+def scaled(field: str, factor: float) -> Callable[[Episode], Episode]:
+    """Multiplies the reward, the action, or the last column of the observation."""
+
+    def change(episode: Episode) -> Episode:
+        array = getattr(episode, field).copy()
+        array[..., -1 if field == "observation" else slice(None)] *= factor
+        return replace(episode, **{field: array})
+
+    return change
+
+
+def fahrenheit(episode: Episode) -> Episode:
+    return replace(episode, observation=(episode.observation * 1.8 + 32).astype(np.float32))
+
+
 def mapped(field: str, function: Callable[[np.ndarray], np.ndarray]) -> Callable[[Episode], Episode]:
     return lambda episode: replace(episode, **{field: function(getattr(episode, field))})
 
@@ -223,6 +238,26 @@ FAULTS: tuple[Fault, ...] = (
     Fault("1e9 as an action", "outliers", at(put("action", STEP, 1e9)), into=("continuous",)),
     Fault("-999 for what is missing, beside 1e6", "outliers", everywhere(sometimes(2, -999, 1e6)), Place(step=5), ("continuous",)),
     Fault("1e6 for what is missing, beside -999", "outliers", everywhere(sometimes(2, -999, 1e6)), Place(step=12), ("continuous",)),
+    Fault("degrees for radians in some episodes", "units", between(scaled("observation", 57.3), 9, 16), from_episode(9), ("continuous",)),
+    Fault("thousandths in the first half", "units", between(scaled("observation", 1000), 0, 30), from_episode(0), ("discrete",)),
+    Fault("thousandths from an episode on", "units", between(scaled("observation", 1000), 41, 99), from_episode(41), ("discrete",)),
+    Fault("Fahrenheit from an episode on", "units", between(fahrenheit, 50, 99), from_episode(50), ("discrete",)),
+    Fault("rewards in cents from an episode on", "units", between(scaled("reward", 100), 14, 99), from_episode(14), ("continuous",)),
+    Fault(
+        "rewards in thousandths in some episodes",
+        "units",
+        between(scaled("reward", 1000), 9, 16),
+        from_episode(9),
+        ("discrete", "continuous", "image"),
+    ),
+    Fault("actions in other units in some episodes", "units", between(scaled("action", 1 / 57.3), 9, 16), from_episode(9), ("continuous",)),
+    Fault(
+        "a sensor not connected in some episodes",
+        "units",
+        between(put("observation", (slice(None), 2), 0.5), 9, 16),
+        from_episode(9),
+        ("discrete", "continuous"),
+    ),
     Fault("two episodes joined", "jumps", joined_with_next, Place(step=119), ("continuous",)),
     Fault("rows missing", "jumps", at(lambda e: cut(e, 30, 80)), Place(step=29), ("continuous",)),
     Fault("a sensor not connected", "constant", everywhere(put("observation", (slice(None), 1), 0)), WHOLE, ("discrete", "continuous")),
