@@ -29,7 +29,8 @@ class ArraySpec:
     """One array of an observation or action: shape without the step axis, NumPy dtype name, inclusive bounds.
 
     A bound is one float, or one float an element in C order; infinite where there is none. `num_values` is set for a
-    category (Gymnasium's Discrete): an integer scalar in [minimum, minimum + num_values).
+    category (Gymnasium's Discrete): an integer scalar in [minimum, minimum + num_values). `columns` are the names that the elements have
+    in the source, in C order; empty where they have none.
     """
 
     shape: tuple[int, ...]
@@ -37,6 +38,7 @@ class ArraySpec:
     minimum: Bound = -math.inf
     maximum: Bound = math.inf
     num_values: int | None = None
+    columns: tuple[str, ...] = ()
 
     @property
     def is_discrete(self) -> bool:
@@ -59,6 +61,17 @@ class ArraySpec:
     @property
     def is_bounded(self) -> bool:
         return bool(np.isfinite(self.minimum).all() and np.isfinite(self.maximum).all())
+
+    def subscript(self, element: int) -> str:
+        """Returns what follows the array's name for an element, given in C order: "[speed]" where it has a name, else "[2]" or "[0, 1]";
+        nothing for a scalar."""
+        if self.columns:
+            return f"[{self.columns[element]}]"
+        places = []
+        for size in reversed(self.shape):
+            element, place = divmod(element, size)
+            places.append(str(place))
+        return f"[{', '.join(reversed(places))}]" if places else ""
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Returns (minimum, maximum), each of the spec's shape, float64."""
@@ -270,7 +283,9 @@ def _decode_bound(bound: Any) -> Any:
 
 def _encode_tree(nest: Tree) -> dict[str, Any]:
     if isinstance(nest, ArraySpec):
-        values = {**dataclasses.asdict(nest), "shape": list(nest.shape)}
+        values = {**dataclasses.asdict(nest), "shape": list(nest.shape), "columns": list(nest.columns)}
+        if not nest.columns:
+            del values["columns"]
         return {"array": {**values, "minimum": _encode_bound(nest.minimum), "maximum": _encode_bound(nest.maximum)}}
     if isinstance(nest, Mapping):
         return {"dict": {key: _encode_tree(value) for key, value in nest.items()}}
@@ -284,4 +299,4 @@ def _decode_tree(values: Mapping[str, Any]) -> Tree:
     if kind == "tuple":
         return tuple(_decode_tree(value) for value in content)
     bounds = {key: _decode_bound(content[key]) for key in ("minimum", "maximum")}
-    return ArraySpec(**{**content, "shape": tuple(content["shape"]), **bounds})
+    return ArraySpec(**{**content, "shape": tuple(content["shape"]), "columns": tuple(content.get("columns", ())), **bounds})

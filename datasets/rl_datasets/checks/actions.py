@@ -9,7 +9,6 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns
 from rl_datasets.checks.expected import Expected
-from rl_datasets.checks.words import subscript
 
 AT_BOUND = 1e-4  # of the range; nearer than this is at the bound
 FEWEST = 20  # transitions of an episode, or of a data set, that say something
@@ -62,9 +61,11 @@ class _Saturated(Running):
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:  # noqa: ARG002
         if self._steps < FEWEST:
             return
-        shape, wanted = self.expected.action.spec.shape, "actions inside the bounds"
+        wanted = "actions inside the bounds"
         for column in np.flatnonzero(self._count >= self.options.share * self._steps):
-            yield Fault(f"action{subscript(int(column), shape)} at a bound in {self._count[column] / self._steps:.1%} of the steps", wanted)
+            yield Fault(
+                f"{self.expected.action.column(int(column))} at a bound in {self._count[column] / self._steps:.1%} of the steps", wanted
+            )
         if 0 < self._full <= max(1, RARE * self._episodes):
             for number, length in self._first:
                 yield Fault(f"actions at a bound in all but a few of {length} steps", f"{wanted}, as in other episodes", number, 0)
@@ -91,9 +92,8 @@ class _Range(Running):
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:  # noqa: ARG002
         if self._steps < FEWEST:
             return
-        shape = self.expected.action.spec.shape
         for column, (low, high) in enumerate(zip(*(bound.reshape(-1) for bound in self.expected.action.spec.bounds()), strict=True)):
-            used = f"action{subscript(column, shape)} between {self._low[column]:.6g} and {self._high[column]:.6g}"
+            used = f"{self.expected.action.column(column)} between {self._low[column]:.6g} and {self._high[column]:.6g}"
             wanted = f"use of the range from {low:g} to {high:g}"
             if self._low[column] < self._high[column] < self._low[column] + self.options.share * (high - low):
                 yield Fault(used, f"{wanted}: are they in other units?")
@@ -114,7 +114,7 @@ class _Coverage(Running):
             return
         actions = sample.action[~sample.is_last]
         for column, values in enumerate(actions.T):
-            name = f"action{subscript(column, spec.shape)}"
+            name = self.expected.action.column(column)
             if spec.num_values is not None:
                 low = int(spec.bounds()[0])
                 counts: np.ndarray = np.bincount((values - low).clip(0, spec.num_values - 1), minlength=spec.num_values)

@@ -40,11 +40,11 @@ class _Shift(Running):
     wanted: str
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
-        rows = self.expected.neighbours
-        if isinstance(rows, str):
-            yield NotApplicable(rows)
+        rows, sample = self.expected.neighbours, self.sample
+        if isinstance(rows, str) or sample is None:
+            yield NotApplicable(str(rows))
             return
-        yield from self.look(rows, self.sample, table)
+        yield from self.look(rows, sample, table)
 
     def look(self, rows: Neighbours, sample: Sample, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """Checks of how far values lie from the others: single outliers, jumps between steps, columns that hardly vary."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +11,8 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns
 from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.leaf import Leaf
 from rl_datasets.checks.sample import LEVELS, Sample
-from rl_datasets.checks.words import subscript
 from rl_datasets.words import count
 
 KEPT = 64  # candidates remembered a column
@@ -96,7 +96,7 @@ class _Off(Running):
 
     def name(self, place: int | str, column: int) -> str:
         leaf = self.expected.observation[place] if isinstance(place, int) else self.expected.action
-        return "reward" if place == "reward" else f"{leaf.name}{subscript(column, leaf.spec.shape)}"
+        return "reward" if place == "reward" else leaf.column(column)
 
 
 class _Outliers(_Off):
@@ -243,9 +243,7 @@ class _Constant(Running):
             hardly = np.zeros(len(low)) if array is None else (array == np.median(array, axis=0)).mean(axis=0)
             columns = np.flatnonzero((low == high) | (hardly >= self.options.share))
             if len(columns) and leaf.spec.num_values != 1:
-                yield Fault(
-                    _named(leaf.name, leaf.spec.shape, columns, low, high), "columns that vary", evidence={"columns": columns.tolist()}
-                )
+                yield Fault(_named(leaf, columns, low, high), "columns that vary", evidence={"columns": columns.tolist()})
         low, high = self._extremes["reward"]
         if low == high and (low == 0 or table["length"].nunique() == 1):
             same = " in episodes of one length" if low else ""
@@ -256,12 +254,12 @@ class _Constant(Running):
         self._extremes[name] = np.minimum(low, extremes[0]), np.maximum(high, extremes[1])
 
 
-def _named(name: str, shape: Sequence[int], columns: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
+def _named(leaf: Leaf, columns: np.ndarray, low: np.ndarray, high: np.ndarray) -> str:
     """Names columns that hardly vary, a few of them with their value."""
     words = []
     for column in columns[:5]:
         value = f"is {low[column]:.6g} in every step" if low[column] == high[column] else "hardly varies"
-        words.append(f"{name}{subscript(int(column), tuple(shape)) if len(low) > 1 else ''} {value}")
+        words.append(f"{leaf.column(int(column)) if len(low) == leaf.size else leaf.name} {value}")
     return ", ".join(words) + (f" and {count(len(columns) - 5, 'column')} more" if len(columns) > 5 else "")
 
 

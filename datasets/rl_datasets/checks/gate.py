@@ -26,7 +26,7 @@ def run_gate(
 
 
 def sample_episodes(reader: RldsReader, splits: Sequence[str], table: pd.DataFrame) -> tuple[Sample, ...]:
-    """Returns the first, the best, the median and the worst episode by return. table: columns of EpisodeRow.
+    """Returns the first episode, and those of a high, the median and a low return. table: columns of EpisodeRow.
 
     Only their files are read. Where files are damaged, one that is not found in its place is left out.
     """

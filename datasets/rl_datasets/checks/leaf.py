@@ -22,12 +22,8 @@ class Leaf:
         return math.prod(self.spec.shape)
 
     def column(self, element: int) -> str:
-        """Returns the name of an element, given in C order: the array's, and its place in it where there are several."""
-        places = []
-        for size in reversed(self.spec.shape):
-            element, place = divmod(element, size)
-            places.append(str(place))
-        return f"{self.name}[{', '.join(reversed(places))}]" if places else self.name
+        """Returns the name of an element, given in C order."""
+        return f"{self.name}{self.spec.subscript(element)}"
 
     @property
     def is_float(self) -> bool:

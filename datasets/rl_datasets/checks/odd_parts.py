@@ -78,7 +78,8 @@ def _bins(owner: np.ndarray) -> np.ndarray:
     """Returns the first row of each bin: whole stretches, of OF_BIN rows or more together but for the last. owner: [N], ascending."""
     first = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
     place = first // OF_BIN
-    return first[np.concatenate([[True], place[1:] != place[:-1]])]
+    begins: np.ndarray = first[np.concatenate([[True], place[1:] != place[:-1]])]
+    return begins
 
 
 def _best_run(scores: np.ndarray) -> tuple[int, int, float]:

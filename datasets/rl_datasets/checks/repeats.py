@@ -14,7 +14,7 @@ from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns
 from rl_datasets.checks.expected import Expected
 from rl_datasets.checks.leaf import Leaf
-from rl_datasets.checks.words import and_more, subscript
+from rl_datasets.checks.words import and_more
 from rl_datasets.words import count
 
 SHORTEST = 8  # repeats in a row that are looked at; a power of two
@@ -116,7 +116,7 @@ class _FrozenSensors(Running):
                     if not (_is_columns(leaf) and run.value in (self._low[place][column], self._high[place][column])):  # clipped
                         found.setdefault((run.number, run.step), []).append((column, run))
             for (number, step), runs in sorted(found.items()):
-                names = [f"{leaf.name}{subscript(column, leaf.spec.shape) if _is_columns(leaf) else ''}" for column, _ in runs]
+                names = [leaf.column(column) if _is_columns(leaf) else leaf.name for column, _ in runs]
                 more = f" and {count(len(names) - 3, 'column')} more" if len(names) > 3 else ""
                 words = f"{', '.join(names[:3])}{more} the same for {runs[0][1].repeats + 1} steps"
                 yield Fault(words, "values that change, as they do elsewhere", number, step)

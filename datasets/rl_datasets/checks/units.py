@@ -60,7 +60,7 @@ class _Units(Running):
             yield NotApplicable(f"fewer than {FEWEST} episodes do not say what is usual")
             return
         labels = table[LABELS].iloc[sample.number].reset_index(drop=True)
-        groups = list(labels.groupby(LABELS).indices.values())
+        groups = [np.asarray(places) for places in labels.groupby(LABELS).indices.values()]
         columns = list(_columns(sample, self.expected.observation, self.expected.action))
         for column in columns:
             for places, odd in self._odd_of(column, groups, len(columns)):

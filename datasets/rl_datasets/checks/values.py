@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 from pydantic import Field, model_validator
 
-from rl_datasets.checks.block import Block
+from rl_datasets.checks.block import SCALAR, Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Severity, per_block
 from rl_datasets.checks.expected import Expected
-from rl_datasets.checks.words import and_more, subscript
+from rl_datasets.checks.leaf import Leaf
+from rl_datasets.checks.words import and_more
 from rl_datasets.schema import ArraySpec
 
 ROUNDING = 1e-6  # rewards are float32 while their range is float64; as a part of max(1, |bound|)
@@ -35,15 +36,15 @@ class RewardRangeOptions(Options):
 
 def _finite(block: Block, expected: Expected, options: Options) -> Iterator[Fault]:  # noqa: ARG001
     arrays = [
-        (leaf.name, leaf.spec, block.observation[place])
+        (leaf, block.observation[place])
         for place, leaf in enumerate(expected.observation)
         if leaf.is_float and not np.isfinite(block.observation_extremes(place)).all()
     ]
-    arrays += [("action", expected.action.spec, block.action)]
-    arrays += [(name, ArraySpec((), "float32"), getattr(block, name)) for name in ("reward", "discount")]
-    for name, spec, array in arrays:
+    arrays += [(expected.action, block.action)]
+    arrays += [(Leaf(name, SCALAR), getattr(block, name)) for name in ("reward", "discount")]
+    for leaf, array in arrays:
         if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
-            yield from _first_elements(block, name, spec, array, ~finite, "a finite number")
+            yield from _first_elements(block, leaf, array, ~finite, "a finite number")
 
 
 class _Bounds(Running):
@@ -65,7 +66,7 @@ class _Bounds(Running):
             if self._of_action:
                 wrong[block.lasts] = False  # the last step has no action
             if wrong.any():
-                yield from _first_elements(block, leaf.name, leaf.spec, array, wrong, limits(leaf.spec))
+                yield from _first_elements(block, leaf, array, wrong, limits(leaf.spec))
 
 
 def _action_bounds(expected: Expected, options: BoundsOptions) -> Running | NotApplicable:
@@ -130,14 +131,14 @@ def widened(leaf: ArraySpec, tolerance: float) -> tuple[np.ndarray, np.ndarray] 
 
 
 def _first_elements(
-    block: Block, name: str, spec: ArraySpec, array: np.ndarray, wrong: np.ndarray, expected: str | tuple[np.ndarray, np.ndarray]
+    block: Block, leaf: Leaf, array: np.ndarray, wrong: np.ndarray, expected: str | tuple[np.ndarray, np.ndarray]
 ) -> Iterator[Fault]:
     """Yields for each episode the first step with a wrong element, and its first such element. wrong: [N, ...] bool."""
     elements = wrong.reshape(len(wrong), -1)
     values = array.reshape(len(array), -1)
     for index, row, count in block.first_wrong(np.logical_or.reduce(elements, axis=1)):
         element = int(elements[row].argmax())
-        found = f"{name}{subscript(element, spec.shape)} = {values[row, element]:.9g}{and_more(count)}"
+        found = f"{leaf.column(element)} = {values[row, element]:.9g}{and_more(count)}"
         words = (
             expected if isinstance(expected, str) else "between {:g} and {:g}".format(*(bound.reshape(-1)[element] for bound in expected))
         )

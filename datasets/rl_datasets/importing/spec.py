@@ -1,6 +1,7 @@
 """The EnvSpec of a data set from its mapping: shapes and dtypes of the columns, bounds as declared, as found, or the environment's."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.kept import kept_specs
-from rl_datasets.importing.mapping import MappingOptions
+from rl_datasets.importing.mapping import Array, MappingOptions
 from rl_datasets.importing.parts import BLOCK_ROWS, Part
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.importing.resolve import resolve
@@ -62,11 +63,26 @@ def _bounded(parts: Parts, options: MappingOptions, spec: EnvSpec) -> tuple[EnvS
 def _leaf_specs(options: MappingOptions, part: Part) -> dict[str, ArraySpec]:
     columns = resolve(options, part)
     arrays = {**options.observation.leaves("observation"), "action": options.action, "reward": options.reward}
-    specs = {name: array_spec(name, array, [part.columns[c] for c in columns.leaves[name]], part) for name, array in arrays.items()}
+    specs = {}
+    for name, array in arrays.items():
+        described = [part.columns[column] for column in columns.leaves[name]]
+        spec = array_spec(name, array, described, part)
+        widths = [math.prod(column.shape) for column in described]
+        specs[name] = replace(spec, columns=_element_names(columns.leaves[name], widths, array, spec))
     reward = specs.pop("reward")
     if reward.dtype != "float32" and options.reward.dtype is not None:
         raise HindcastError(f"reward.dtype is '{options.reward.dtype}', but rewards are stored as float32. Leave it out.")
     return specs
+
+
+def _element_names(columns: Sequence[str], widths: Sequence[int], array: Array, spec: ArraySpec) -> tuple[str, ...]:
+    """Returns the names of an array's elements by the columns that it is joined of; none where one column holds them all, or where an
+    element is no column's."""
+    is_otherwise = array.one_hot or array.categories is not None or array.text is not None
+    if is_otherwise or sum(widths) != math.prod(spec.shape) or (len(widths) == 1 and widths[0] > 1):
+        return ()
+    names = zip(columns, widths, strict=True)
+    return tuple(name for column, width in names for name in ([column] if width == 1 else [f"{column}[{i}]" for i in range(width)]))
 
 
 def _with_found_bounds(parts: Parts, options: MappingOptions, spec: ArraySpec, is_category: bool) -> tuple[ArraySpec, str]:
@@ -120,7 +136,7 @@ def _with_environment(spec: EnvSpec, options: MappingOptions) -> tuple[EnvSpec, 
                 f"{name} has rows of shape {list(leaf.shape)}, but in environment '{spec.env_id}' they have {list(theirs[name].shape)}. "
                 "Mend the mapping, or use 'bounds: given'."
             )
-        leaves[name] = replace(theirs[name], dtype=leaf.dtype)
+        leaves[name] = replace(theirs[name], dtype=leaf.dtype, columns=leaf.columns)
     limit = options.max_episode_steps or known.max_episode_steps
     action = leaves.pop("action")
     observation = options.observation.nest(leaves, "observation")

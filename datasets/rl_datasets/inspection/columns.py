@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rl_datasets.checks.extremes import sentinel
+from rl_datasets.checks.extremes import sentinels
 from rl_datasets.inspection.draft import is_one_hot
 from rl_datasets.inspection.facts import Facts
 from rl_datasets.inspection.head import Head
@@ -84,7 +84,7 @@ def _sentinels(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator
     for name in (name for role in ("observation", "action") for name in roles.of(role) if facts[name].is_number):
         for column in head.arrays[name].reshape(len(head.arrays[name]), -1).T:
             values = column.astype(np.float64)
-            if (value := sentinel(values)) is not None:
+            for value in sentinels(values):
                 found.append(f"{name} ({value:.9g} on {int((values == value).sum()):,} of {len(values):,} rows)")
     if found:
         told = "far from all others, it seems to stand for a missing one"

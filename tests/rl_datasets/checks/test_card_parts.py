@@ -22,16 +22,29 @@ from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from tests.rl_datasets.checks.card_data import VECTOR, make_episode, write_data
 
 
-def table(*returns: float) -> pd.DataFrame:
-    return pd.DataFrame({"episode_id": [f"e{i}" for i in range(len(returns))], "episode_return": returns})
+def table(*returns: float, lengths: tuple[int, ...] = ()) -> pd.DataFrame:
+    ids = [f"e{i}" for i in range(len(returns))]
+    return pd.DataFrame({"episode_id": ids, "episode_return": returns, "length": lengths or (20,) * len(returns)})
 
 
-def test_first_best_median_and_worst_are_chosen_by_hand():
-    assert choose(table(3.0, 9.0, 1.0, 5.0, 4.0)) == {0: ("first",), 1: ("best return",), 2: ("worst return",), 4: ("median return",)}
-    assert choose(table(2.0, 2.0, 2.0)) == {0: ("first", "best return", "worst return"), 1: ("median return",)}
-    assert choose(table(np.nan, 1.0, np.inf, 0.0)) == {0: ("first",), 1: ("best return",), 3: ("median return", "worst return")}
+def test_first_high_median_and_low_are_chosen_by_hand():
+    assert choose(table(3.0, 9.0, 1.0, 5.0, 4.0)) == {0: ("first",), 1: ("high return",), 2: ("low return",), 4: ("median return",)}
+    assert choose(table(2.0, 2.0, 2.0)) == {0: ("first", "high return", "median return", "low return")}
+    assert choose(table(np.nan, 1.0, np.inf, 0.0)) == {0: ("first",), 1: ("high return",), 3: ("median return", "low return")}
     assert choose(table(np.nan)) == {0: ("first",)}
     assert choose(table()) == {}
+
+
+def test_of_many_returns_neither_the_greatest_nor_the_least_is_shown():
+    assert choose(table(*range(100))) == {0: ("first",), 5: ("low return",), 49: ("median return",), 94: ("high return",)}
+
+
+def test_an_episode_that_is_too_short_to_show_anything_is_shown_only_where_there_are_no_longer_ones():
+    returns = (3.0, 99.0, 5.0, -9.0, 7.0, 4.0)
+    long = {2: ("first",), 3: ("low return",), 4: ("high return",), 5: ("median return",)}
+    assert choose(table(*returns, lengths=(1, 1, 12, 30, 30, 10))) == long
+    assert choose(table(*returns, lengths=(1, 1, 12, 9, 30, 10))) == long
+    assert 1 in choose(table(*returns, lengths=(1, 1, 12, 1, 1, 1)))
 
 
 def rows(episodes: list[Episode]) -> pd.DataFrame:

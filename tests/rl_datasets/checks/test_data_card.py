@@ -94,8 +94,8 @@ def test_the_page_shows_what_a_reader_needs(checked):
         "https://spdx.org/licenses/MIT.html",
         *NOTES,
         "read data/log.csv (log), content beef",
-        f"Best return {max(make_episodes('vector'), key=lambda e: e.episode_return).episode_id} return",
-        "First, worst return run-000 return",
+        f"High return {max(make_episodes('vector'), key=lambda e: e.episode_return).episode_id} return",
+        "First, low return run-000 return",
     ):
         assert words in text, words
 
@@ -133,7 +133,7 @@ def test_markdown_holds_every_number_of_the_page(checked):
 def test_images_are_frames_and_no_more_than_eight_an_episode(checked):
     page = (checked["image"] / "card.html").read_text()
     frames = re.findall(r'<img src="data:image/png;base64,[^"]+" width="16" height="12" alt="observation/camera at step (\d+)">', page)
-    assert len(frames) == 3 * 8  # the first is the worst
+    assert len(frames) == 3 * 8  # the first is the low one
     assert frames[:8] == ["0", "2", "3", "5", "7", "9", "10", "12"]  # of an episode of 12 transitions
 
 

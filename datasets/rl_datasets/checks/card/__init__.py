@@ -45,7 +45,7 @@ def _sections(spec: EnvSpec, manifest: Manifest | None, about: About, report: Re
         sections.summary(spec, about, manifest.digest if manifest else "", report),
         sections.assumptions(manifest),
         Section("returns", "Returns and lengths", [Picture(figures.distributions(report.table)), *sections.statistics(report.summary)]),
-        Section("columns", "Columns", [Picture(figures.columns(spec, arrays, shown.steps)), *sections.columns(arrays)]),
+        Section("columns", "Columns", [Picture(figures.columns(spec, arrays, shown.steps)), *sections.columns(spec, arrays)]),
     ]
     words, planes = coverage(spec, shown.steps, report.table["policy"].to_numpy(str))
     if planes:

@@ -30,7 +30,7 @@ class Plane(NamedTuple):
 def coverage(spec: EnvSpec, steps: Steps, policies: np.ndarray) -> tuple[str, str]:
     """Returns (a sentence on the plane, its figures), both empty where observations span none. policies: [E], by number of episode."""
     columns = {
-        f"{name}[{index}]" if steps.arrays[name].shape[1] > 1 else name: column
+        f"{name}{leaf.subscript(index)}": column
         for name, leaf in named_leaves(spec.observation, "observation")
         if name in steps.arrays and not (leaf.is_discrete or leaf.is_image)
         for index, column in enumerate(steps.arrays[name].T.astype(np.float64))

@@ -7,25 +7,27 @@ from typing import Any
 import numpy as np
 
 from rl_datasets.checks.card.samples import Sample
+from rl_datasets.checks.card.sections import all_leaves
 from rl_datasets.page.charts import Line, line_chart
-from rl_datasets.page.html import number
+from rl_datasets.page.html import figure, number
 from rl_datasets.page.pictures import diverging, heat, picture
 from rl_datasets.page.plots import raster_chart
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
 from rl_datasets.words import count
 
 POINTS = 300  # along the axis of time; of longer episodes each shows the range of several steps
-LINES = 4  # columns drawn as lines; more are rows of a raster
+LINES = 4  # columns drawn as lines, each on its own axis; more are rows of a raster
 ROWS = 64  # columns of a raster; of more, the first
 CATEGORIES = 16  # values of a category that have a row each
 FRAMES = 8
 SIDE = 96  # pixels of a frame's longer side; larger ones are thinned
-HEIGHT = 150
+HEIGHT = 120
 READING = (
-    f"Up to {LINES} columns are lines. More are rows of colour: a column is white at its mean over all data, orange down to three standard "
-    "deviations below it, blue up to three above. Discrete actions are marks in the row of their value."
+    "The first episode, and those of a high, the middle and a low return: of the 95th, 50th and 5th percentile. Very short ones are left "
+    f"out where there are longer ones. Up to {LINES} columns are lines, each on its own axis. More are rows of colour: a column is white "
+    "at its mean over all data, orange down to three standard deviations below it, blue up to three above. Discrete actions are marks in the "
+    "row of their value."
 )
-KINDS = ("one", "two", "three", "four")
 
 
 def sample_html(samples: Sequence[Sample], spec: EnvSpec, arrays: Mapping[str, Any]) -> str:
@@ -73,7 +75,10 @@ def _article(sample: Sample, spec: EnvSpec, arrays: Mapping[str, Any]) -> str:
     facts = [f"return {number(episode.episode_return)}", count(episode.length, "transition"), end, policy]
     title = ", ".join(sample.reasons).capitalize()
     body = "".join([*_reward(episode.reward[:-1]), *_action(episode.action[:-1], spec.action, arrays)])
-    observed = "".join(part for name, leaf in named_leaves(episode.observation, "observation") for part in _leaf(name, leaf, arrays))
+    specs = all_leaves(spec)
+    observed = "".join(
+        part for name, leaf in named_leaves(episode.observation, "observation") for part in _leaf(name, leaf, specs[name], arrays)
+    )
     chips = "".join(f"<li>{escape(fact)}</li>" for fact in facts)
     return (
         f'<article class="sample"><h3>{escape(title)} <code>{escape(episode.episode_id)}</code></h3>'
@@ -82,7 +87,7 @@ def _article(sample: Sample, spec: EnvSpec, arrays: Mapping[str, Any]) -> str:
 
 
 def _reward(reward: np.ndarray) -> Iterator[str]:
-    yield _lines("reward", reward.reshape(-1, 1))
+    yield _line("reward", reward)
 
 
 def _action(action: np.ndarray, spec: ArraySpec, arrays: Mapping[str, Any]) -> Iterator[str]:
@@ -92,10 +97,10 @@ def _action(action: np.ndarray, spec: ArraySpec, arrays: Mapping[str, Any]) -> I
         shares = thinned(action[:, None] == values)
         yield _raster("action", heat(shares.T, 0.0, 1.0), [str(value) for value in values], len(action), "Where each value is taken")
     else:
-        yield from _leaf("action", action, arrays)
+        yield from _leaf("action", action, spec, arrays)
 
 
-def _leaf(name: str, array: np.ndarray, arrays: Mapping[str, Any]) -> Iterator[str]:
+def _leaf(name: str, array: np.ndarray, spec: ArraySpec, arrays: Mapping[str, Any]) -> Iterator[str]:
     frames = frames_of(array)
     if frames is not None:
         yield _frames(name, frames)
@@ -104,13 +109,14 @@ def _leaf(name: str, array: np.ndarray, arrays: Mapping[str, Any]) -> Iterator[s
     if not rows.size:
         return
     if rows.shape[1] <= LINES:
-        yield _lines(name, rows)
+        is_told_apart = rows.shape[1] > 1 or bool(spec.columns)
+        yield from (_line(f"{name}{spec.subscript(i)}" if is_told_apart else name, column) for i, column in enumerate(rows.T))
         return
     rows = thinned(rows[:, :ROWS])
     mean, std = _scale(rows, arrays.get(name, {}).get("columns", ()))
     with np.errstate(invalid="ignore"):
         pixels = diverging(np.clip((rows - mean) / (3 * std), -1, 1).T)
-    labels = [f"[{index}]" for index in range(rows.shape[1])]
+    labels = [spec.subscript(index) for index in range(rows.shape[1])]
     yield _raster(name, pixels, labels, len(array), "Distance from the mean over all data")
 
 
@@ -124,18 +130,12 @@ def _scale(rows: np.ndarray, columns: Sequence[Mapping[str, Any]]) -> tuple[np.n
     return mean, np.where(std > 0, std, 1.0)
 
 
-def _lines(name: str, rows: np.ndarray) -> str:
-    """rows: [T, up to LINES]."""
-    lines, keys = [], []
-    for index, column in enumerate(rows.T):
-        label = f"[{index}]" if rows.shape[1] > 1 else name
-        lines.append(Line(*envelope(column), KINDS[index], label))
-        keys.append(f'<span><span class="key {KINDS[index]}"></span>{escape(label)}</span>')
-    legend = f' <span class="quiet keys">{"".join(keys)}</span>' if len(keys) > 1 else ""
-    finite = rows[np.isfinite(rows)]
+def _line(name: str, values: np.ndarray) -> str:
+    """values: [T]."""
+    finite = values[np.isfinite(values)]
     spread = f", from {finite.min():.4g} to {finite.max():.4g}" if finite.size else ", without a number"
-    chart = line_chart(lines, f"{name} over {count(len(rows), 'step')}{spread}.", "step", HEIGHT)
-    return f"<figure><figcaption>{escape(name)}{legend}</figcaption>{chart}</figure>"
+    chart = line_chart([Line(*envelope(values), "one", name)], f"{name} over {count(len(values), 'step')}{spread}.", "step", HEIGHT)
+    return figure(name, chart)
 
 
 def _raster(name: str, pixels: np.ndarray, rows: Sequence[str], steps: int, words: str) -> str:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from rl_datasets.checks.card.sections import COLUMN_STATISTICS, value_text
+from rl_datasets.checks.card.sections import COLUMN_STATISTICS, all_leaves, column_name, value_text
 from rl_datasets.checks.card.steps import Steps
 from rl_datasets.page.charts import Distribution, distribution_chart, is_drawable, value_range
 from rl_datasets.page.html import figure, number
 from rl_datasets.page.plots import Histogram, category_chart, histogram_chart
-from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
+from rl_datasets.schema import ArraySpec, EnvSpec
 from rl_datasets.words import count
 
 POLICIES = 8  # rows of a chart; of more policies the largest have one each, and the others one together
@@ -30,7 +30,7 @@ def distributions(table: pd.DataFrame) -> str:
 
 def columns(spec: EnvSpec, arrays: Mapping[str, Any], steps: Steps) -> str:
     """A small histogram of every column of every array, with its mean, deviation and range. `arrays` is the summary's."""
-    leaves = dict([*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", ArraySpec((), "float32"))])
+    leaves = all_leaves(spec)
     figures = (
         part for name, leaf in leaves.items() if name in arrays for part in _columns(name, arrays[name], leaf, steps.arrays.get(name))
     )
@@ -86,7 +86,7 @@ def _columns(name: str, described: Mapping[str, Any], leaf: ArraySpec, sample: n
     together = len(described["columns"]) == 1
     bounds = [] if together and math.prod(leaf.shape) > 1 else list(zip(*(bound.ravel().tolist() for bound in leaf.bounds()), strict=True))
     for index, column in enumerate(described["columns"]):
-        title = name if together else f"{name}[{', '.join(str(place) for place in np.unravel_index(index, leaf.shape))}]"
+        title = column_name(name, leaf, described, index)
         mean, std, least, greatest = (value_text(column[key], 4) for key in COLUMN_STATISTICS)
         words = "some values are not finite" if column["mean"] is None else f"{mean} \u00b1 {std}, {least} to {greatest}"
         values = _values(sample, None if together else index)

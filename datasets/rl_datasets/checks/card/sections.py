@@ -1,6 +1,7 @@
 """The sections of a card that are words and tables."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -63,9 +64,9 @@ def statistics(summary: Mapping[str, Any]) -> list[Block]:
     return [*blocks, Text(f"{count(missing, 'return')} not finite and left out.")] if missing else blocks
 
 
-def columns(arrays: Mapping[str, Any]) -> list[Block]:
+def columns(spec: EnvSpec, arrays: Mapping[str, Any]) -> list[Block]:
     """The numbers of every column. `arrays` is the summary's."""
-    table = Table("Columns", ("column", *COLUMN_STATISTICS), list(_columns(arrays)), ("column",))
+    table = Table("Columns", ("column", *COLUMN_STATISTICS), list(_columns(spec, arrays)), ("column",))
     return [Folded("Numbers of every column", table)]
 
 
@@ -93,6 +94,18 @@ def origin(manifest: Manifest | None) -> Section:
 def value_text(value: float | None, digits: int = 6) -> str:
     """So many significant digits, with a true minus sign."""
     return "not finite" if value is None else f"{value:.{digits}g}".replace("-", "\u2212")
+
+
+def all_leaves(spec: EnvSpec) -> dict[str, ArraySpec]:
+    """Returns the arrays of a summary by name."""
+    return dict([*named_leaves(spec.observation, "observation"), ("action", spec.action), ("reward", ArraySpec((), "float32"))])
+
+
+def column_name(name: str, leaf: ArraySpec, described: Mapping[str, Any], index: int) -> str:
+    """Returns the name of a column that the summary describes: the array's where it describes all of them together, or there is one."""
+    columns = len(described["columns"])
+    is_told_apart = columns == math.prod(leaf.shape) and (columns > 1 or bool(leaf.columns))
+    return f"{name}{leaf.subscript(index)}" if is_told_apart else name
 
 
 def array_text(leaf: ArraySpec) -> str:
@@ -147,15 +160,15 @@ def _facts(spec: EnvSpec, digest: str, summary: Mapping[str, Any]) -> Iterator[t
         yield "content digest", Code(digest)
 
 
-def _columns(arrays: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _columns(spec: EnvSpec, arrays: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    leaves = all_leaves(spec)
     for name, described in arrays.items():
         if "counts" in described:
             counts = ", ".join(f"{value}: {times:,}" for value, times in described["counts"].items())
             yield f"{name} ({counts})", "", "", *(str(function(map(int, described["counts"]))) for function in (min, max))
         elif "columns" in described:
             for index, column in enumerate(described["columns"]):
-                subscript = f"[{index}]" if len(described["columns"]) > 1 else ""
-                yield f"{name}{subscript}", *(value_text(column[key]) for key in COLUMN_STATISTICS)
+                yield column_name(name, leaves[name], described, index), *(value_text(column[key]) for key in COLUMN_STATISTICS)
         else:
             yield name, "", "", value_text(described["minimum"]), value_text(described["maximum"])
 
