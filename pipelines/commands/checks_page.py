@@ -42,6 +42,20 @@ Beside the checks stand:
 
 GATE
 
+## How far they see
+
+What must look at steps together (`outliers`, `jumps`, `units`, `reward_shift`, `action_shift`) looks at a sample: up to 256 steps in a row
+of an episode, and every second, fourth, ... episode where these are more than 32,768 steps together. Smaller data are looked at whole.
+
+- A range of consecutive episodes is found where it holds three or more of those in the sample (`units`), or a few dozen of their steps
+  (`reward_shift`, `action_shift`), and it is named from the first of them to the last. `units` needs twelve episodes of one policy, a
+  factor of eight between the scales, or six deviations between the means, and nothing in between; it takes a range that is just all
+  episodes of a policy or environment for what that policy does.
+- Rewards or actions that are shifted are told by what follows from what. Where rewards change slowly beside what can be foretold of them,
+  or neither they nor observations depend on the action, there is nothing to tell it by; `replay` tells it exactly.
+- Near copies are told by steps that agree when they are rounded to an eighth of their size: noise up to about a thousandth of a column's
+  deviation, less where there are many columns. A copy with more noise, or with a column that is scaled or shifted, is none to them.
+
 ## A check of your own
 
 A function of a block of episodes (or of the table of all of them), declared beside it and listed in `rl_datasets/checks/catalogue.py`;

@@ -25,8 +25,8 @@ HEIGHT = 120
 READING = (
     "The first episode, and those of a high, the middle and a low return: of the 95th, 50th and 5th percentile. Very short ones are left "
     f"out where there are longer ones. Up to {LINES} columns are lines, each on its own axis. More are rows of colour: a column is white "
-    "at its mean over all data, orange down to three standard deviations below it, blue up to three above. Discrete actions are marks in the "
-    "row of their value."
+    "at its mean over all data, orange down to three standard deviations below it, blue up to three above. Discrete actions are marks in "
+    "the row of their value."
 )
 
 
