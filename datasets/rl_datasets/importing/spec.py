@@ -76,10 +76,10 @@ def _leaf_specs(options: MappingOptions, part: Part) -> dict[str, ArraySpec]:
 
 
 def _element_names(columns: Sequence[str], widths: Sequence[int], array: Array, spec: ArraySpec) -> tuple[str, ...]:
-    """Returns the names of an array's elements by the columns that it is joined of; none where one column holds them all, or where an
-    element is no column's."""
+    """Returns the names of an array's elements by the columns that it is joined of; none where it is one column, or where an element is
+    no column's."""
     is_otherwise = array.one_hot or array.categories is not None or array.text is not None
-    if is_otherwise or sum(widths) != math.prod(spec.shape) or (len(widths) == 1 and widths[0] > 1):
+    if is_otherwise or sum(widths) != math.prod(spec.shape) or len(widths) == 1:
         return ()
     names = zip(columns, widths, strict=True)
     return tuple(name for column, width in names for name in ([column] if width == 1 else [f"{column}[{i}]" for i in range(width)]))

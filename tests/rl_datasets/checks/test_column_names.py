@@ -51,7 +51,7 @@ def test_a_finding_and_the_card_name_the_column(imported, tmp_path):
     assert finding.found.startswith("observation[speed] = 1e+09")
     write_card(tmp_path, "trips", "1.0.0", expected, About(), report, shown)
     page, markdown = ((tmp_path / name).read_text() for name in ("card.html", "card.md"))
-    for name in ("observation[speed]", "observation[grade_1]", "observation[grade_2]", "action[throttle]"):
+    for name in ("observation[speed]", "observation[grade_1]", "observation[grade_2]", "action"):
         assert f"<figcaption>{name}</figcaption>" in page
         assert name in markdown
     assert "observation[0]" not in page + markdown
