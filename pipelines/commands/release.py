@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn
 
 from pipelines.commands.telling import tell
-from pipelines.lineage import release
+from pipelines.lineage import release, released
 from pipelines.lineage.audit import Finding, audit_project
 from pipelines.lineage.stages import PIPELINE, read_project
 from pipelines.lineage.tree import WorkingTree, git
@@ -16,16 +16,16 @@ def run(name: str, version: str, console: Console) -> str:
     Where dvc.yaml does not name the artifact yet, its entry there is committed first, and that commit is tagged.
     """
     project = read_project(WorkingTree())
-    artifact = release.artifact_of(project, name)
-    chosen = release.next_version(artifact, project, version, release.released_versions(name))
+    artifact = released.artifact_of(project, name)
+    chosen = release.next_version(artifact, project, version, released.released_versions(name))
     release.require_committed()
     findings = _findings(_audited(name, artifact.stage.name, list(project.stages)), console)
     release.require_clean(findings)
-    message = release.tag_message(project, artifact, chosen, findings)
     declared = release.declare(artifact)
     if declared:
         git("commit", "--quiet", "--message", f"Name {name} as an artifact", "--", PIPELINE, otherwise=f"{PIPELINE} cannot be committed")
-    tag = release.tag_name(name, chosen)
+    message = release.tag_message(project, artifact, chosen, findings, git("rev-parse", "HEAD").strip())
+    tag = released.tag_name(name, chosen)
     git("tag", "--annotate", "--cleanup=verbatim", "--message", message, tag, otherwise=f"'{tag}' cannot be made")
     tell(
         console,

@@ -1,5 +1,6 @@
 """The hash of a path as DVC computes it, from the bytes on disk, with as many threads as there are cores."""
 
+import errno
 import hashlib
 import json
 import os
@@ -24,7 +25,9 @@ class Digests(NamedTuple):
 
 
 def digests_of(path: Path, with_sha256: bool = False) -> Digests:
-    """Returns a file's digests from one reading of all its bytes. Raises OSError where it cannot be read."""
+    """Returns a file's digests from one reading of all its bytes. Raises OSError where it cannot be read, or is a pipe or device."""
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "no file with bytes", path)
     md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         block = memoryview(bytearray(min(os.fstat(file.fileno()).st_size, LARGEST_BLOCK) or 1))
@@ -75,10 +78,10 @@ class Ignored:
                 continue
             for entry in entries:
                 path = f"{place}/{entry.name}"
-                if entry.is_dir():
+                if _is_folder(entry):
                     if not self._leaves_out(f"{path}/"):
                         waiting.append(path)
-                elif entry.is_file() and not self._leaves_out(path):
+                elif os.path.exists(path) and not self._leaves_out(path):
                     found.append(path)
         return sorted(found)
 
@@ -103,6 +106,16 @@ class Ignored:
             lines += _ALWAYS_IGNORED if base == "" else ()
             self._specs[base] = GitIgnoreSpec.from_lines(lines) if lines else None
         return self._specs[base]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether there is something to look into: a link that leads back to a folder around it has nothing new."""
+    try:
+        if not entry.is_dir():
+            return False
+    except OSError:
+        return False
+    return not (entry.is_symlink() and any(os.path.samefile(entry.path, folder) for folder in Path(entry.path).parents))
 
 
 class Hasher:

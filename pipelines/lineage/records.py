@@ -146,7 +146,7 @@ def parse_record(path: str, content: bytes) -> Record:
             machine={key: value for key, value in run[MACHINE].items() if not key.startswith("_")},
             is_intact=run[INTEGRITY]["digest"] == digest_of(event) and place_of(event) == PurePosixPath(path).parts[-2:],
         )
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise HindcastError(
             f"{path} is no record of this version ({type(error).__name__}: {error}). Restore it with 'git checkout {path}'; "
             "where git does not have it, 'dvc repro --force' of its stage makes a new one."

@@ -7,53 +7,31 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from pipelines import paths
 from pipelines.lineage.audit.findings import Finding, exit_code
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.outcomes import metrics_of
-from pipelines.lineage.stages import PARAMS, PIPELINE, Project, Stage
-from pipelines.lineage.store import Store
+from pipelines.lineage.released import (
+    COMMIT,
+    LOCK_DIGEST,
+    SECTION,
+    VERDICT,
+    VERSION,
+    Artifact,
+    numbers_line,
+    tag_name,
+    version_numbers,
+)
+from pipelines.lineage.stages import PARAMS, PIPELINE, Project
 from pipelines.lineage.tree import git
-from pipelines.lineage.wording import interval, listed
+from pipelines.lineage.wording import listed
 from pipelines.yaml_file import parse_yaml
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_text
 
-SECTION = "artifacts"
-VERDICT = "Hindcast-Audit"  # the trailers of a tag's message
-_VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 PARTS = ("major", "minor", "patch")
 FIRST = "1.0.0"
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """What is released: the output of a stage, under the name of its experiment or data set."""
-
-    name: str
-    kind: str  # "model" or "dataset"
-    path: str
-    stage: Stage
-    description: str
-
-    def entry(self) -> dict[str, str]:
-        """Returns its entry under `artifacts:` of dvc.yaml."""
-        return {"path": self.path, "type": self.kind, "desc": self.description}
-
-
-def artifact_of(project: Project, name: str) -> Artifact:
-    """Returns the policies of an experiment, or the splits of a data set. Raises HindcastError that lists both where it is neither."""
-    places = {f"train@{name}": ("model", f"{paths.MODELS}/{name}/policies"), f"split@{name}": ("dataset", f"{paths.SPLITS}/{name}")}
-    for stage, (kind, path) in places.items():
-        if stage in project.stages and path in project.stages[stage].outputs:
-            what = f"Policies of the experiment {name}" if kind == "model" else f"The data set {name}, divided into splits"
-            return Artifact(name, kind, path, project.stages[stage], what)
-    known = [stage.partition("@")[2] for stage in project.stages if stage.startswith(("train@", "split@"))]
-    raise HindcastError(f"'{name}' is no experiment and no data set, and nothing else is released. Known: {', '.join(known)}.")
 
 
 def next_version(artifact: Artifact, project: Project, asked: str, released: Sequence[str]) -> str:
@@ -69,22 +47,12 @@ def next_version(artifact: Artifact, project: Project, asked: str, released: Seq
             f"{own}. Raise it there and run 'dvc repro'."
         )
     version = own or (asked if asked not in ("", *PARTS) else _raised(released, asked or "minor"))
-    if not _VERSION.fullmatch(version):
+    if not VERSION.fullmatch(version):
         raise HindcastError(f"'{version}' is no version: three numbers such as 1.2.0 are expected, or one of {', '.join(PARTS)}.")
     if version in released:
         hint = f"raise datasets.{artifact.name}.version" if own else "choose another"
         raise HindcastError(f"{tag_name(artifact.name, version)} exists already, and what it names must not change: {hint}.")
     return version
-
-
-def released_versions(name: str) -> list[str]:
-    """Returns the versions of an artifact that have a tag, the oldest first."""
-    tags = git("tag", "--list", tag_name(name, "*")).split()
-    return sorted((version for tag in tags if _VERSION.fullmatch(version := tag.rpartition("@v")[2])), key=_numbers)
-
-
-def tag_name(name: str, version: str) -> str:
-    return f"{name}@v{version}"
 
 
 def require_clean(findings: Sequence[Finding]) -> None:
@@ -141,8 +109,8 @@ def with_artifact(text: str, artifact: Artifact) -> str:
     return changed
 
 
-def tag_message(project: Project, artifact: Artifact, version: str, findings: Sequence[Finding]) -> str:
-    """Returns what the tag says: the verdict, what it is about, and trailers that programs read ('git tag --format=%(trailers)')."""
+def tag_message(project: Project, artifact: Artifact, version: str, findings: Sequence[Finding], commit: str) -> str:
+    """Returns what the tag of a commit says: the verdict, what it is about, and trailers for programs ('git tag --format=%(trailers)')."""
     stages = list(dict.fromkeys(finding.stage for finding in findings if finding.stage))
     verdicts = Counter(str(finding.verdict) for finding in findings)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
@@ -153,32 +121,23 @@ def tag_message(project: Project, artifact: Artifact, version: str, findings: Se
         f"'hindcast audit {artifact.name} --deep' looked at {len(findings)} links of {len(stages)} stages: all hold.",
         "",
         *(f"  {path} {md5}" for path, md5 in artifact.stage.locked_hashes("outs").items()),
-        *_numbers_of(project, artifact),
+        *(f"  {line}" for line in (numbers_line(project, artifact),) if line),
         "",
         f"{VERDICT}: holds",
         f"Hindcast-Links: {counted}",
         f"Hindcast-Stages: {', '.join(stages)}",
-        f"Hindcast-Lock: sha256 {lock}",
+        f"{LOCK_DIGEST}: sha256 {lock}",
+        f"{COMMIT}: {commit}",
     ]
     return "\n".join(body) + "\n"
-
-
-def _numbers_of(project: Project, artifact: Artifact) -> Iterable[str]:
-    evaluation = project.stages.get(f"evaluate@{artifact.name}") if artifact.kind == "model" else None
-    metrics: Mapping[str, Any] | None = metrics_of(Store(project), evaluation) if evaluation and evaluation.locked else None
-    return [f"  {interval(metrics)}"] if metrics else []
 
 
 def _raised(released: Sequence[str], part: str) -> str:
     if not released:
         return FIRST
-    numbers = list(_numbers(released[-1]))
+    numbers = list(version_numbers(released[-1]))
     place = PARTS.index(part)
     return ".".join(map(str, [*numbers[:place], numbers[place] + 1, *[0] * (2 - place)]))
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")))
 
 
 def _read(path: str) -> str:

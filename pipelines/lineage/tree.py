@@ -3,7 +3,9 @@
 Paths are written as dvc.yaml writes them, relative to the project's root, with "/".
 """
 
+import errno
 import os
+import stat
 import subprocess
 from collections.abc import Mapping
 from functools import cached_property
@@ -31,12 +33,14 @@ class WorkingTree:
     revision = ""
 
     def read(self, path: str) -> bytes | None:
-        """Raises HindcastError where the file is there and cannot be read."""
+        """Raises HindcastError where the file is there and cannot be read. A folder, a pipe, and a link to itself are none."""
         try:
-            return Path(path).read_bytes()
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return Path(path).read_bytes() if stat.S_ISREG(os.stat(path).st_mode) else None
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
+            if error.errno == errno.ELOOP:
+                return None
             raise HindcastError(f"{path} cannot be read: {error.strerror or error}. Look at it with 'ls -ld', and mend that.") from error
 
     def files(self, folder: str) -> list[str]:

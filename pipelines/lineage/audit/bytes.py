@@ -57,7 +57,8 @@ def _absent(scene: Scene, stage: Stage, link: str, path: str, locked: str) -> Fi
 def _differs(scene: Scene, stage: Stage, link: str, where: str, path: str, locked: str, found: Hashed) -> Finding:
     expected = f"md5 {shown(locked)}"
     if found.md5 in scene.other_words(stage, path):  # so dvc.lock contradicts itself, or what it was
-        mend = f"the bytes are those that {LOCK} had before, or has elsewhere: restore it with 'git checkout {LOCK}'"
+        words = f"restore it with 'git checkout {LOCK}'" if scene.history.is_changed(LOCK) else f"run 'dvc repro {stage.name}'"
+        mend = f"the bytes are those that {LOCK} had before, or has elsewhere: {words}"
         return broken(stage.name, link, where, expected=f"{expected} by {LOCK}", found=f"md5 {shown(found.md5)}", mend=mend)
     was = scene.listing_of(path, locked) if found.listing is not None else None
     absent = _absent_outputs(scene, path)

@@ -1,6 +1,7 @@
 """What git says of a path: since which commit it is as it is. Asked only of what is broken, for each answer starts a process."""
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,6 @@ from pipelines.lineage.stages import PARAMS, PIPELINE
 from pipelines.lineage.tree import GitTree, git_or_none
 from rl_datasets.errors import HindcastError
 
-ORIGINALS = "--no-replace-objects"  # what was committed, whatever `git replace` shows in its place
 COMMIT = "commit %h (%cs, %an: %s)"
 SHOWN = 7  # letters of a commit's name
 BY_LOCK = f", which put this hash into {LOCK}"
@@ -69,9 +69,15 @@ class History:
 
     def blobs(self, path: str) -> dict[str, str]:
         """Returns git's name of the content of each file at or below a path in the last commit, or in the revision."""
-        listing = git_or_none("ls-tree", "-r", "-z", self._revision or "HEAD", "--", path) or b""
-        entries = (line.partition("\t") for line in _text(listing).split("\0") if line)
-        return {path: described.split()[2] for described, _, path in entries}
+        listing = _listed(git_or_none("ls-tree", "-r", "-z", self._revision or "HEAD", "--", path) or b"")
+        return {path: name for path, (_, name) in listing.items()}
+
+    @cache  # noqa: B019
+    def at(self, commit: str) -> dict[str, str] | None:
+        """Returns git's name of the content of each file that a commit has, "" for a link; None where git has no such commit."""
+        listing = _original("ls-tree", "-r", "-z", "--end-of-options", f"{commit}^{{commit}}") if commit else None
+        entries = {} if listing is None else _listed(listing)
+        return None if listing is None else {path: name if mode.startswith("100") else "" for path, (mode, name) in entries.items()}
 
     def has(self, path: str) -> bool:
         """Whether there is a repository, with a commit that has the path."""
@@ -79,16 +85,16 @@ class History:
 
     def content(self, blob: str) -> bytes:
         """Returns what git keeps under a content's name; nothing where it has lost that."""
-        return git_or_none(ORIGINALS, "cat-file", "blob", blob) or b""
+        return _original("cat-file", "blob", blob) or b""
 
     def _changes(self, folder: str) -> list[Change]:
         """Returns what each commit did to the files below a folder, against each of the commits before it; the newest first."""
         options = ("-m", "--full-history", "--topo-order", "--no-renames", "--raw", "--no-abbrev", "--relative", "-z")
-        log = git_or_none(ORIGINALS, "log", *options, f"--format=%x01%H%x02{COMMIT}", self._revision or "HEAD", "--", folder) or b""
+        log = _original("log", *options, f"--format=%x01%H%x02{COMMIT}", self._revision or "HEAD", "--", folder) or b""
         return [change for entry in _text(log).split("\x01")[1:] for change in _read_changes(entry)]
 
     def _is_before(self, first: str, second: str) -> bool:
-        return git_or_none(ORIGINALS, "merge-base", "--is-ancestor", first, second) is not None
+        return _original("merge-base", "--is-ancestor", first, second) is not None
 
     def _file_of(self, subject: str) -> str | None:
         """The file in git that a subject is about; None for an output."""
@@ -116,6 +122,17 @@ class History:
     def is_kept(self, path: str) -> bool:
         """Whether git has the path, or had it in HEAD."""
         return bool(git_or_none("ls-tree", self._revision or "HEAD", "--", path))
+
+
+def _original(*arguments: str) -> bytes | None:
+    """What git says of what was committed, whatever `git replace` or grafts show in its place."""
+    return git_or_none("--no-replace-objects", *arguments, environment={"GIT_GRAFT_FILE": os.devnull})
+
+
+def _listed(listing: bytes) -> dict[str, tuple[str, str]]:
+    """Path -> mode and name of its content, from `ls-tree -r -z`."""
+    entries = (line.partition("\t") for line in _text(listing).split("\0") if line)
+    return {path: (described.split()[0], described.split()[2]) for described, _, path in entries}
 
 
 def _name(commit: str) -> str:

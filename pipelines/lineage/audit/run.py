@@ -7,9 +7,10 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from pipelines.lineage.audit.ancestry import check_ancestry, lost_commits
 from pipelines.lineage.audit.bytes import check_bytes
 from pipelines.lineage.audit.cache import check_cache, read_cache, unreferenced
-from pipelines.lineage.audit.contents import Contents, Workspace
+from pipelines.lineage.audit.contents import ARTIFACTS, Contents, Workspace
 from pipelines.lineage.audit.datasets import check_datasets
 from pipelines.lineage.audit.evaluations import check_evaluation, check_report
 from pipelines.lineage.audit.findings import Attribution, Finding, Verdict, broken, note, unknown
@@ -19,12 +20,13 @@ from pipelines.lineage.audit.lock import check_asked, check_run
 from pipelines.lineage.audit.manifests import check_links, check_manifests
 from pipelines.lineage.audit.models import check_models
 from pipelines.lineage.audit.origins import check_packages, check_sources
+from pipelines.lineage.audit.releases import check_releases
 from pipelines.lineage.audit.remote import Remote, check_remote
 from pipelines.lineage.audit.revision import Revision
-from pipelines.lineage.audit.runs import check_records
+from pipelines.lineage.audit.runs import check_records, other_records
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.audit.sources import open_project
-from pipelines.lineage.audit.strangers import check_hidden, check_places, check_strangers
+from pipelines.lineage.audit.strangers import check_hidden, check_modules, check_places, check_strangers, unmade
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
@@ -43,6 +45,7 @@ CHECKS: tuple[Check, ...] = (
     check_manifests,
     check_strangers,
     check_hidden,
+    check_modules,
     check_places,
     check_links,
     check_gate,
@@ -53,9 +56,10 @@ CHECKS: tuple[Check, ...] = (
     check_version,
     check_sources,
     check_packages,
+    check_releases,
 )
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError, csv.Error)  # of what is damaged
-DEEP_CHECKS: tuple[Check, ...] = (check_datasets,)
+DEEP_CHECKS: tuple[Check, ...] = (check_ancestry, check_datasets)
 
 
 def audit_project(
@@ -137,7 +141,8 @@ def guarded(check: Check, scene: Scene, stage: Stage) -> Iterator[Finding]:
     try:
         yield from check(scene, stage)
     except HindcastError as error:
-        yield broken(stage.name, link, (), found=str(error), mend="see there")
+        about = tuple(path for path in (*stage.dependencies, *stage.outputs) if path.startswith(ARTIFACTS))
+        yield broken(stage.name, link, (), found=str(error), mend="see there", related=about)
     except UNREADABLE as error:
         found = f"a content that is not what it should be ({type(error).__name__}: {error})"
         yield broken(
@@ -152,11 +157,15 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
             mend = f"remove its lines from {LOCK} and its outputs, or restore its entry in params.yaml"
             found = f"a run of '{ghost}', which dvc.yaml and params.yaml no longer ask for: nothing tells whether it still holds"
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
+        yield from other_records(scene)
+        yield from unmade(scene)
     changed = scene.history.uncommitted()
     if changed:
-        found = f"{', '.join(changed[:3])}{f' and {len(changed) - 3} more' if len(changed) > 3 else ''} differ from the last commit"
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        found = f"{', '.join(changed[:3])}{more} {'differs' if len(changed) == 1 else 'differ'} from the last commit"
         yield note("", "what is committed", (), found=found, mend="who has only the commit cannot check what is here: commit it")
     if scene.deep:
+        yield from lost_commits(scene, names)
         yield from unreferenced(scene)
     oldest = scene.contents.oldest if isinstance(scene.contents, Workspace) else None
     if oldest is not None:

@@ -7,13 +7,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pipelines import paths
 from pipelines.lineage.audit.agreement import agreement, wrote
-from pipelines.lineage.audit.findings import Finding, broken, holds, note, shown, unknown
+from pipelines.lineage.audit.ancestry import is_same_code
+from pipelines.lineage.audit.findings import Finding, Verdict, broken, holds, note, shown, unknown
 from pipelines.lineage.audit.scene import COMPLETE, Scene
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.records import Launcher, Record
 from pipelines.lineage.stages import Stage
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME
+
+FORGED = "it was edited, copied or moved: restore it with 'git checkout {0}', or remove it where git has none"
 
 
 def check_records(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -24,26 +27,53 @@ def check_records(scene: Scene, stage: Stage) -> Iterator[Finding]:
             yield broken(stage.name, f"record {path}", path, found=str(record), mend=f"restore it with 'git checkout {path}'")
         else:
             records.append(record)
-    yield from _alone(stage, records)
+    yield from _alone(scene, stage, records)
     superseded = scene.superseded(stage.name)
     yield from _in_git(scene, stage, superseded)
     if stage.locked is not None:
         yield from _of_the_run(scene, stage, records)
-        yield from _contradictions(stage, [*filter(None, superseded.values()), *records])
+        yield from _contradictions(scene, stage, [*filter(None, superseded.values()), *records])
 
 
-def _alone(stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
+def _alone(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
     """That each is as it was written, at the place that it belongs, and of a run of its own."""
     for record in records:
-        mend = f"it was edited, copied or moved: restore it with 'git checkout {record.path}', or remove it where git has none"
-        expected = f"the digest that it states, and a place by its stage, start and run ({record.stage}, {record.started})"
+        place, others = _placed(stage.name, stage.name, record), _makers(scene, stage, record)
         link = f"record {record.path}"
-        if not record.is_intact or record.stage != stage.name:
-            yield broken(stage.name, link, record.path, expected=expected, found="another content or place", mend=mend)
+        if place.verdict is Verdict.BROKEN:
+            yield place
+        elif others:
+            expected, found = f"outputs of {stage.name}", f"those of {', '.join(others)}"
+            yield broken(stage.name, link, record.path, expected=expected, found=found, mend=FORGED.format(record.path))
         elif record.started > record.ended:
-            yield broken(stage.name, link, record.path, expected=f"an end after {record.started}", found=record.ended, mend=mend)
+            expected = f"an end after {record.started}"
+            yield broken(stage.name, link, record.path, expected=expected, found=record.ended, mend=FORGED.format(record.path))
         else:
-            yield holds(stage.name, link, record.path)
+            yield place
+
+
+def _placed(stage: str, folder: str, record: Record) -> Finding:
+    """That a record in the folder is as it was written, and belongs there."""
+    if record.is_intact and record.stage == folder:
+        return holds(stage, f"record {record.path}", record.path)
+    expected = f"the digest that it states, and a place by its stage, start and run ({record.stage}, {record.started})"
+    found = "another content or place"
+    return broken(stage, f"record {record.path}", record.path, expected=expected, found=found, mend=FORGED.format(record.path))
+
+
+def _makers(scene: Scene, stage: Stage, record: Record) -> list[str]:
+    """The stages that make what a record says was written, where its own is none of them."""
+    makers = {maker for entry in record.outputs for maker in scene.graph.makers(entry.path)}
+    return [] if stage.name in makers else sorted(makers)
+
+
+def other_records(scene: Scene) -> Iterator[Finding]:
+    """That the records in folders that are no stage's, as of those that dvc.yaml no longer asks for, are as they were written."""
+    for folder in sorted(set(scene.all_records) - set(scene.graph.stages)):
+        for path in scene.record_paths(folder):
+            record = scene.record(path)
+            if isinstance(record, Record):
+                yield _placed("", folder, record)
 
 
 def _in_git(scene: Scene, stage: Stage, superseded: Collection[str]) -> Iterator[Finding]:
@@ -85,7 +115,8 @@ def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterat
         expected = f"{differing[0]} with md5 {shown(wrote(last).get(differing[0], 'of no output'))}, as {last.path} says"
         found = f"md5 {shown(outputs[differing[0]])}"
         mend = f"the outputs are of no run on record: {scene.mend(differing[0], stage.name)}"
-        yield broken(stage.name, link, tuple(differing), expected=expected, found=found, mend=mend)
+        edited = tuple(edit.path for edit in scene.record_edits.get(stage.name, ()))  # of which one may be the run's
+        yield broken(stage.name, link, tuple(differing), expected=expected, found=found, mend=mend, related=edited)
 
 
 def _circumstances(stage: Stage, link: str, record: Record) -> Iterator[Finding]:
@@ -103,26 +134,30 @@ def _circumstances(stage: Stage, link: str, record: Record) -> Iterator[Finding]
         yield note(stage.name, link, record.path, found=f"{record.path}: it was run as the experiment '{record.experiment}'")
 
 
-def _contradictions(stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
-    """That no two complete runs of the same code, parameters, inputs and packages wrote different outputs."""
-    seen: dict[str, Record] = {}
+def _contradictions(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterator[Finding]:
+    """That no two complete runs of the same code, parameters, inputs and packages, on one kind of machine, wrote different outputs."""
+    alike: dict[str, dict[str, Record]] = {}
     for record in records:
         if record.outcome != COMPLETE:
             continue
-        before = seen.setdefault(repr(_causes(record)), record)
-        first, second = wrote(before), wrote(record)
-        differing = sorted(path for path in first if path in second and first[path] != second[path])
-        if differing:
-            found = f"{record.path} has another {differing[0]} than {before.path}, of equal code, parameters, inputs and packages"
-            mend = f"one of the two is forged, or the stage is not a function of its inputs: 'dvc repro --force {stage.name}' tells which"
-            yield broken(stage.name, "records that agree", (record.path, before.path), found=found, mend=mend)
+        others = alike.setdefault(repr(_causes(record)), {})
+        for before in others.values():
+            differing = sorted(path for path, md5 in wrote(before).items() if wrote(record).get(path, md5) != md5)
+            if differing and is_same_code(scene, before, record):
+                found = f"{record.path} has another {differing[0]} than {before.path}, of equal code, parameters, inputs and packages"
+                mend = (
+                    f"one of the two is forged, or the stage is not a function of its inputs: 'dvc repro --force {stage.name}' tells which"
+                )
+                yield broken(stage.name, "records that agree", (record.path, before.path), found=found, mend=mend)
+                break
+        others.setdefault(repr((record.commit, record.difference, sorted(wrote(record).items()))), record)
 
 
 def _causes(record: Record) -> list[object]:
-    """All that determines what a run writes."""
+    """All that determines what a run writes, but for code that its stage does not declare."""
     inputs = sorted((entry.path, entry.digest, entry.md5) for entry in record.inputs)
     mappings = (record.code, record.parameters, record.packages, record.machine)
-    return [record.commit, record.difference, inputs, *(sorted(map(repr, mapping.items())) for mapping in mappings)]
+    return [inputs, *(sorted(map(repr, mapping.items())) for mapping in mappings)]
 
 
 def _differing(wrote: Mapping[str, str], outputs: Mapping[str, str]) -> list[str]:

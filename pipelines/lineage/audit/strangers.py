@@ -1,9 +1,14 @@
-"""Files that nothing accounts for: in an output and in no manifest, among code and hidden from DVC, or at another place than it seems."""
+"""Files that nothing accounts for: in no manifest, hidden from DVC, in the place of other code, or elsewhere than it seems."""
 
+import glob
 import os
+import sys
 from collections.abc import Iterator
 from functools import partial
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
+from pipelines import paths
 from pipelines.lineage.audit.contents import ARTIFACTS, Workspace
 from pipelines.lineage.audit.findings import Finding, broken, holds, note
 from pipelines.lineage.audit.scene import Scene
@@ -15,6 +20,10 @@ from rl_datasets.manifest import FILE_NAME, SHARD
 
 DESCRIPTION = "dataset_info.json"
 NAMED = 3
+OWN = (f"{paths.RECORDS}/", f"{paths.CHECKPOINTS}/", f"{paths.REPORT}/lineage.html")
+COMPILED = (".so", ".pyd")
+ENDINGS = (".py", ".pyc", *COMPILED)
+AT_THE_START = {"sitecustomize", "usercustomize"}
 
 
 def check_strangers(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -55,6 +64,19 @@ def check_hidden(scene: Scene, stage: Stage) -> Iterator[Finding]:
                 yield holds(stage.name, link, path)
 
 
+def check_modules(scene: Scene, stage: Stage) -> Iterator[Finding]:
+    """That Python finds the code which a stage depends on, and no file that takes the place of it or of an installed package."""
+    if not isinstance(scene.contents, Workspace) or not any(map(is_code, stage.dependencies)):
+        return
+    found = [*scene.once("modules at the root", lambda: list(_at_the_root(stage))), *_beside(stage)]
+    link = "modules in the place of others"
+    if found:
+        expected, mend = f"only code that {LOCK} names", "remove it, or give it another name: no hash covers what is run in that place"
+        yield broken(stage.name, link, tuple(found), expected=expected, found=", ".join(found[:NAMED]), mend=mend)
+    else:
+        yield holds(stage.name, link)
+
+
 def check_places(scene: Scene, stage: Stage) -> Iterator[Finding]:
     """Of outputs and inputs that lead to another place than the project and DVC's cache, that they do; whoever clones has not got it."""
     if not isinstance(scene.contents, Workspace):
@@ -66,6 +88,43 @@ def check_places(scene: Scene, stage: Stage) -> Iterator[Finding]:
             found = f"{', '.join(away[:NAMED])} {'is' if len(away) == 1 else 'are'} outside of the project, by a symbolic link"
             mend = "its bytes were read there; replace the link by what it leads to"
             yield note(stage.name, f"place of {path}", path, found=found, mend=mend)
+
+
+def unmade(scene: Scene) -> Iterator[Finding]:
+    """Tells of files among the artifacts that no stage makes: they may look like results, and nothing stands behind them."""
+    if not isinstance(scene.contents, Workspace):
+        return
+    files = (path.as_posix() for path in Path(ARTIFACTS).rglob("*") if path.is_file())
+    found = sorted(file for file in files if not (file.startswith(OWN) or scene.graph.makers(file) or _is_by_product(file)))
+    if found:
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        mend = "nothing that the audit says is about them: move them elsewhere, or remove them"
+        yield note("", "files that no stage makes", tuple(found), found=f"{', '.join(found[:NAMED])}{more}", mend=mend)
+
+
+def _at_the_root(stage: Stage) -> Iterator[str]:
+    """The modules in the project's folder that Python takes for those of an installed package or its own, or runs at its start."""
+    places = {Path(path).stem: path for path in sorted(os.listdir()) if path.endswith(ENDINGS) or _is_package(path)}
+    wanted = set(places) - {path.split("/")[0].removesuffix(".py") for path in stage.dependencies}
+    if wanted:
+        known = (sys.stdlib_module_names - {"test"}) | set(packages_distributions()) | AT_THE_START
+        yield from (places[name] for name in sorted(wanted) if name.split(".")[0] in known)
+    yield from (f"datasets/{name}.py" for name in sorted(AT_THE_START) if os.path.exists(f"datasets/{name}.py"))
+
+
+def _beside(stage: Stage) -> Iterator[str]:
+    """Packages and compiled modules that Python prefers to a file of code of their name."""
+    for path in stage.dependencies:
+        if is_code(path) and path.endswith(".py"):
+            name = path.removesuffix(".py")
+            if _is_package(name):
+                yield name
+            yield from (file.as_posix() for ending in COMPILED for file in Path().glob(f"{glob.escape(name)}.*{ending}"))
+            yield from (f"{name}{ending}" for ending in COMPILED if os.path.exists(f"{name}{ending}"))
+
+
+def _is_package(path: str) -> bool:
+    return any(os.path.exists(f"{path}/__init__{ending}") for ending in ENDINGS)
 
 
 def _shards(scene: Scene, folder: str) -> set[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.lineage.records import INTEGRITY, digest_of
 from tests.pipelines.audit.faults import RECORDS, Expected, kind, some_file
+from tests.pipelines.audit.small_project import git
 from tests.pipelines.audit.world import LOCK, World
 
 
@@ -23,6 +24,15 @@ def forge(world: World, rng: random.Random) -> tuple[str, dict[str, Any], dict[s
     name = rng.choice(sorted(facet["files"]))
     facet["files"][name] = f"{rng.getrandbits(128):032x}"
     return path, event, facet
+
+
+def invent(world: World, rng: random.Random, path: str, event: dict[str, Any]) -> str:
+    """Writes a record of another run beside the one at `path`, and returns its path."""
+    run = f"{rng.getrandbits(32):08x}"
+    event["run"]["runId"] = run + event["run"]["runId"][8:]
+    invented = f"{path.rpartition('-')[0]}-{run}.json"
+    world.write_json(invented, seal(event))
+    return invented
 
 
 @kind
@@ -44,11 +54,46 @@ def a_record_forged_and_committed(world: World, rng: random.Random) -> Expected:
 def a_record_invented(world: World, rng: random.Random) -> Expected:
     """A run that never was, of the same causes and with other outputs."""
     path, event, _ = forge(world, rng)
-    run = f"{rng.getrandbits(32):08x}"
-    event["run"]["runId"] = run + event["run"]["runId"][8:]
-    invented = f"{path.rpartition('-')[0]}-{run}.json"
-    world.write_json(invented, seal(event))
-    return Expected(path.split("/")[-2], (invented, path))
+    return Expected(path.split("/")[-2], (invent(world, rng, path, event), path))
+
+
+@kind
+def a_record_invented_on_a_later_commit(world: World, rng: random.Random) -> Expected:
+    """A run that never was, when all code was still the same."""
+    path, event, _ = forge(world, rng)
+    world.write("README.md", "Words that shape no bytes.")
+    world.commit()
+    event["run"]["facets"]["hindcast_code"]["commit"] = git("rev-parse", "HEAD")
+    return Expected(path.split("/")[-2], (invent(world, rng, path, event), path))
+
+
+@kind
+def a_record_that_its_commit_denies(world: World, rng: random.Random) -> Expected:
+    """A run that never was, of code or with parameters that its commit does not have."""
+    path, event, _ = forge(world, rng)
+    facets = event["run"]["facets"]
+    code, parameters = facets["hindcast_code"]["files"], facets["hindcast_parameters"]["values"]
+    if rng.random() < 0.5:
+        code[rng.choice(sorted(code))] = f"{rng.getrandbits(128):032x}"
+    else:
+        parameters[rng.choice(sorted(parameters))] = {"seed": 99}
+    return Expected(path.split("/")[-2], (invent(world, rng, path, event),))
+
+
+@kind
+def a_record_under_the_name_of_another_stage(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    event, stage = json.loads(Path(path).read_bytes()), rng.choice([name for name in world.order if name != path.split("/")[-2]])
+    event["job"]["name"] = stage
+    return Expected(stage, (invent(world, rng, path.replace(path.split("/")[-2], stage), event),))
+
+
+@kind
+def a_record_copied_to_no_stage(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    copy = f"artifacts/records/train@c\N{CYRILLIC SMALL LETTER A}rts_bc/{Path(path).name}"
+    world.write(copy, Path(path).read_bytes())
+    return Expected("", (copy,))
 
 
 @kind

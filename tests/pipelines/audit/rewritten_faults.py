@@ -98,6 +98,15 @@ def a_stranger_in_an_output(world: World, rng: random.Random) -> Expected:
 
 
 @kind
+def a_module_in_the_place_of_another(world: World, rng: random.Random) -> Expected:
+    compiled = "trainer/networks.cpython-311-x86_64-linux-gnu.so"
+    file = rng.choice(["scipy.py", "sitecustomize.py", "queue/__init__.py", "trainer/metrics/__init__.py", compiled])
+    world.write(file, "x = 1\n")
+    world.write(".git/info/exclude", f"{file}\n")
+    return Expected("*", (file,))
+
+
+@kind
 def code_that_dvc_does_not_see(world: World, rng: random.Random) -> Expected:
     folder = rng.choice(["datasets/rl_datasets/rlds", "datasets/rl_datasets/checks", "trainer/modules", "pipelines/reporting"])
     file = f"{folder}/{rng.choice(['hidden.py', 'inner/hidden.py', '__pycache__/hidden.py'])}"

@@ -127,6 +127,13 @@ def test_a_commit_replaced_by_git_replace(repository: Path) -> None:
     assert_found("edited", "An edit")
 
 
+def test_a_history_cut_by_a_graft(repository: Path) -> None:
+    write(RECORD, "second")
+    edited = commit("An edit")
+    Path(git("rev-parse", "--git-dir"), "info/grafts").write_text(f"{edited}\n")
+    assert_found("edited", "An edit")
+
+
 def test_a_removal_says_what_was_removed_and_which_later_file_came(repository: Path) -> None:
     git("rm", "-q", RECORD)
     write(LATER, "later")

@@ -13,6 +13,7 @@ from tests.pipelines.audit import (  # noqa: F401  whose kinds join those of `fa
     faults,
     lock_faults,
     record_faults,
+    release_faults,
     rewritten_faults,
 )
 from tests.pipelines.audit.faults import Fault

@@ -1,5 +1,6 @@
 """What leads out of the project is told, and the order of episodes is known even where no lock of before tells it."""
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -37,6 +38,25 @@ def test_links_out_of_the_project_are_noted(project: Path, tmp_path: Path) -> No
         ("collect@logged", Verdict.NOTE, ("data/logged.csv",)),
         ("evaluate@carts_bc", Verdict.NOTE, ("artifacts/evals/carts_bc/metrics.json",)),
     ]
+
+
+@pytest.mark.slow
+def test_a_pipe_or_a_loop_of_links_neither_stops_the_audit_nor_spreads(project: Path) -> None:
+    Path("artifacts/raw/carts/1.0.0/loop").symlink_to("loop")  # leads nowhere, as the mark of an editor does
+    Path("artifacts/checks/carts/up").symlink_to("..")
+    (record,) = Path("artifacts/records/split@carts").iterdir()
+    record.unlink()
+    record.symlink_to(record.name)
+    metrics = Path("artifacts/evals/carts_bc/metrics.json")
+    metrics.unlink()
+    os.mkfifo(metrics)
+    findings = audit_project(deep=True)
+    troubled = [(finding.stage, finding.link) for finding in findings if finding.verdict in (Verdict.BROKEN, Verdict.UNKNOWN)]
+    assert troubled[:2] == [
+        ("check@carts", "output artifacts/checks/carts"),
+        ("split@carts", "input artifacts/checks/carts"),
+    ]
+    assert {stage for stage, _ in troubled} == {"check@carts", "split@carts", "evaluate@carts_bc", "report"}
 
 
 @pytest.mark.slow

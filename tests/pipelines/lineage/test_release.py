@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import pipelines.commands.release as command
 from pipelines.cli import app
 from pipelines.lineage.audit.findings import Finding, Verdict
-from pipelines.lineage.release import artifact_of, next_version, released_versions, with_artifact
+from pipelines.lineage.release import next_version, with_artifact
+from pipelines.lineage.released import artifact_of, released_versions
 from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import WorkingTree
 from rl_datasets.errors import HindcastError
