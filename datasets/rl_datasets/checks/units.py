@@ -188,7 +188,7 @@ UNITS = Check(
     "units",
     "A range of consecutive episodes in which a column's scale or place is far from that in all others of the same policy, such as degrees "
     "for radians, or in which it stands still.",
-    "A learner takes the same number for the same thing: half of the data then tells of other states or other rewards.",
+    "A learner takes the same number for the same thing, and a part of the data then tells it of other states or rewards.",
     "Multiply the column in these episodes in the builder (`scale`, `offset` in an import), or tell them apart by `policy` or "
     "`environment` in metadata where they do differ.",
     UnitOptions,
