@@ -23,7 +23,7 @@ from jax import Array
 from rl_datasets.schema import Tree
 from trainer.encoders import Encoder, LeafEncoder, default_float
 from trainer.learner import Initialization, LearnerParams
-from trainer.products import with_transposed
+from trainer.products import in_layers, on_cpu, product, transposed
 
 Initializer = Callable[..., Array]
 
@@ -87,7 +87,8 @@ def hidden_initializers(style: Style, inputs: int) -> tuple[Initializer, Initial
 
 def output_layer(hidden: Array, features: int, style: Style) -> Array:
     kernel_init, bias_init = initializers(style.initialization.output, hidden.shape[-1], style.initialization.output_gain)
-    outputs: Array = nn.Dense(features, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float())(hidden)
+    layer = nn.Dense(features, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float(), dot_general=in_layers())
+    outputs: Array = layer(hidden)
     return outputs
 
 
@@ -124,8 +125,7 @@ class Torso(nn.Module):
     def _dense(self, hidden: Array, size: int, across: Array | None) -> Array:
         """With `across`, which is `hidden` transposed, [features, rows], its gradient costs less."""
         kernel_init, bias_init = hidden_initializers(self.style, hidden.shape[-1])
-        product = None if across is None else with_transposed(across)
-        layer = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float(), dot_general=product)
+        layer = nn.Dense(size, kernel_init=kernel_init, bias_init=bias_init, param_dtype=default_float(), dot_general=in_layers(across))
         outputs: Array = layer(hidden)
         return outputs
 
@@ -138,19 +138,19 @@ class Torso(nn.Module):
         if action is not None and action.ndim == features.ndim:
             features, action = jnp.concatenate([features, action], axis=-1), None  # one action a state: one product
         plain = len(self.style.hidden_sizes) > 1 and features.ndim == 2 and not self.style.layer_norm and not self.style.dropout
-        worth = plain and split + extra <= THIN and jax.default_backend() == "cpu"
+        worth = plain and split + extra <= THIN and on_cpu()
         across = self._across(kernel, bias, features, action) if worth else None
-        hidden = features @ kernel[: features.shape[-1]] + jnp.expand_dims(bias, 0)
+        hidden = product(features, kernel[: features.shape[-1]]) + jnp.expand_dims(bias, 0)
         if action is None:
             return hidden, across
-        return jnp.expand_dims(hidden, tuple(range(action.ndim - hidden.ndim))) + action @ kernel[split:], across
+        return jnp.expand_dims(hidden, tuple(range(action.ndim - hidden.ndim))) + product(action, kernel[split:]), across
 
     def _across(self, kernel: Array, bias: Array, features: Array, action: Array | None) -> Array:
         """See trainer/products.py."""
         split = features.shape[-1]
-        hidden = kernel[:split].T @ features.T + jnp.expand_dims(bias, 1)
+        hidden = product(transposed(kernel[:split]), features.T) + jnp.expand_dims(bias, 1)
         if action is not None:
-            rows = kernel[split:].T @ action.reshape(-1, action.shape[-1]).T
+            rows = product(transposed(kernel[split:]), action.reshape(-1, action.shape[-1]).T)
             hidden = (jnp.expand_dims(hidden, 1) + rows.reshape(len(rows), -1, len(features))).reshape(len(rows), -1)
         return ACTIVATIONS[self.style.activation](hidden)
 

@@ -1,13 +1,14 @@
-"""Matrix products laid out so that a CPU computes them at full speed.
+"""Matrix products laid out so that a CPU computes them at full speed; elsewhere they are plain ones.
 
-XLA's fast products on a CPU want the axis that is summed over to be the last one of the first factor. Forwards it is, and on the way
-back to a layer's input. For the gradient of a layer's weights, x^T dz, it is not: that product takes a third longer, and transposing
-x in memory is no faster. Where x comes out of a thin first layer, however, x^T is cheap to compute anew, transposed from the start.
-On two cores an update of CQL takes about 5 % less time by it; with IQL the gain is too small to be told from noise.
+XLA's fast products on a CPU want row-major factors, the axis that is summed over last in the first, and with stacked weights every
+member's factors at hand. Of a layer, x @ kernel, that is so forwards and on the way back to x, save where all members see one x: XLA
+makes one product of theirs and takes it apart in memory. And it is not so for the gradient of the kernel, x^T dz: XLA takes every
+transposition into the product, which then costs a third more, or five times as much where a factor is thin. Here x is handed to each
+member, and the thinner factor is transposed in memory beforehand, behind a barrier. Where x comes out of a thin first layer, x^T is
+cheaper to compute anew, transposed from the start.
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,32 +16,69 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def with_transposed(across: Array) -> Callable[..., Array]:
-    """Returns x @ kernel in the form of `jax.lax.dot_general`: of x [..., I], kernel [I, O], and `across` [I, rows], x transposed.
+def product(x: Array, kernel: Array, across: Array | None = None) -> Array:
+    """x @ kernel, of x [..., I] and kernel [I, O].
 
-    The gradient of the kernel is across @ dz. `across` has no gradient, so a second one by the kernel is not to be had.
+    With `across`, which is x transposed, [I, rows], the gradient of the kernel is across @ dz. `across` has no gradient, so a second
+    one by the kernel is then not to be had.
     """
+    if not on_cpu():
+        return jnp.matmul(x, kernel)
+    outputs: Array = _product(x, kernel, jax.lax.stop_gradient(across))
+    return outputs
 
-    def product(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None) -> Array:
+
+def in_layers(across: Array | None = None) -> Callable[..., Array]:
+    """`product` in the form of `jax.lax.dot_general`, for flax's layers."""
+
+    def dot_general(x: Array, kernel: Array, dimension_numbers: Any, precision: Any = None) -> Array:
         assert dimension_numbers == (((x.ndim - 1,), (0,)), ((), ())), dimension_numbers
-        return _product(precision, x, kernel, jax.lax.stop_gradient(across))
+        assert precision is None, "the precision of products is set for the whole program"
+        return product(x, kernel, across)
 
-    return product
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _product(precision: Any, x: Array, kernel: Array, across: Array) -> Array:  # noqa: ARG001
-    return jnp.matmul(x, kernel, precision=precision)
+    return dot_general
 
 
-def _forward(precision: Any, x: Array, kernel: Array, across: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _product(precision, x, kernel, across), (kernel, across)
+def on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
 
 
-def _backward(precision: Any, kept: tuple[Array, Array], grad: Array) -> tuple[Array, Array, Array]:
-    kernel, across = kept
-    rows = grad.reshape(-1, grad.shape[-1])
-    return jnp.matmul(grad, kernel.T, precision=precision), jnp.matmul(across, rows, precision=precision), jnp.zeros_like(across)
+def transposed(matrix: Array) -> Array:
+    """In memory: behind the barrier, XLA does not take it into a product."""
+    rows: Array = jax.lax.optimization_barrier(matrix.T)  # type: ignore[no-untyped-call]
+    return rows
+
+
+@jax.custom_vjp
+def _product(x: Array, kernel: Array, across: Array | None) -> Array:  # noqa: ARG001
+    outputs: Array = _matmul(x, kernel)
+    return outputs
+
+
+def _forward(x: Array, kernel: Array, across: Array | None) -> tuple[Array, tuple[Array, Array, Array | None]]:
+    return _product(x, kernel, across), (x, kernel, across)
+
+
+def _backward(kept: tuple[Array, Array, Array | None], grad: Array) -> tuple[Array, Array, Array | None]:
+    x, kernel, across = kept
+    rows, grads = (array.reshape(-1, array.shape[-1]) for array in (x, grad))
+    by_x = _product(grad, kernel.T, None)
+    if across is not None:
+        return by_x, _product(across, grads, None), jnp.zeros_like(across)
+    if grads.shape[1] < rows.shape[1]:
+        return by_x, transposed(_product(transposed(grads), rows, None)), None
+    return by_x, _product(transposed(rows), grads, None), None
 
 
 _product.defvjp(_forward, _backward)
+
+
+@jax.custom_batching.custom_vmap
+def _matmul(x: Array, kernel: Array) -> Array:
+    return jnp.matmul(x, kernel)
+
+
+@_matmul.def_vmap
+def _matmul_of_members(size: int, batched: list[bool], x: Array, kernel: Array) -> tuple[Array, bool]:
+    each = (a if has_axis else jnp.broadcast_to(a, (size, *a.shape)) for a, has_axis in zip((x, kernel), batched, strict=True))
+    return jax.vmap(jnp.matmul)(*each), True
