@@ -369,7 +369,7 @@ def test_data_sets_that_share_episodes_are_named(params: Params, capsys: pytest.
         np.save(path, sketches)
         acknowledge(path.parent)
     sentence = (
-        "3 of the 4 episodes of 'pole' are in 'arm' too (2 equal and 1 nearly the same), such as '00000000'; 2 of them are in another "
+        "3 of 4 episodes of 'pole' are in 'arm' too (2 equal and 1 nearly the same), such as '00000000'; 2 of them are in another "
         "split there, so that one data set's training holds what the other is measured on."
     )
     assert html.escape(sentence) in page(params)
