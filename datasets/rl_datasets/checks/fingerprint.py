@@ -25,7 +25,8 @@ def row_hashes(array: np.ndarray, stream: int) -> np.ndarray:
 
 def episode_hashes(rows: np.ndarray, steps: np.ndarray, starts: np.ndarray, is_terminal: np.ndarray) -> np.ndarray:
     """Returns a hash of each episode, of its rows in their order and its end, [E] uint64. rows: hashes [N]; steps: [N]; starts: [E + 1]."""
-    placed = mixed(rows + mixed(steps.astype(np.uint64)))
+    places = mixed(np.arange(steps.max() + 1, dtype=np.uint64))
+    placed = mixed(rows + places[steps])
     return mixed(np.add.reduceat(placed, starts[:-1]) + is_terminal)
 
 
