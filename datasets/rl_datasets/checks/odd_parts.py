@@ -24,14 +24,18 @@ def odd_stretches(
     """Yields (stretch, hypothesis) where the model that is right elsewhere is right only in other rows. outputs: [N, K] of all rows."""
     fit = every(len(outputs), FIT_ROWS)
     model = Regression(windows(rows.fitted, OWN), outputs[fit], is_plain(rows, windows, outputs))
-    errors = {each: model.errors(windows(rows, each), outputs).mean(axis=1) for each in (OWN, *hypotheses)}
     stretches, starts, counts = np.unique(rows.owner, return_index=True, return_counts=True)
-    medians = {each: _medians(values, starts, counts) for each, values in errors.items()}
-    usual = max(float(np.median(medians[OWN])), LEAST)
-    for place in np.flatnonzero((counts >= FEWEST_OF_EPISODE) & (medians[OWN] > ratio * usual)):
+    own = _medians(model.errors(windows(rows, OWN), outputs).mean(axis=1), starts, counts)
+    odd = (counts >= FEWEST_OF_EPISODE) & (own > ratio * max(float(np.median(own)), LEAST))
+    if not odd.any():
+        return
+    part, lengths = np.repeat(odd, counts), counts[odd]
+    some, firsts = rows.of(part), np.cumsum(lengths) - lengths
+    medians = {each: _medians(model.errors(windows(some, each), outputs[part]).mean(axis=1), firsts, lengths) for each in hypotheses}
+    for place, (stretch, median) in enumerate(zip(stretches[odd], own[odd], strict=True)):
         best = min(hypotheses, key=lambda each: float(medians[each][place]))
-        if medians[OWN][place] > ratio * medians[best][place]:
-            yield int(stretches[place]), best
+        if median > ratio * medians[best][place]:
+            yield int(stretch), best
 
 
 def odd_range(rows: Neighbours, windows: Windows, outputs: np.ndarray, hypotheses: Sequence[Hypothesis]) -> np.ndarray | None:
