@@ -9,7 +9,7 @@ from rich.table import Table
 from pipelines import paths
 from pipelines.params import Params
 from pipelines.reporting.page import render_page
-from pipelines.reporting.results import read_datasets, read_experiments, read_shared
+from pipelines.reporting.results import read_results
 from pipelines.stage import console, main
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json, write_text
@@ -24,13 +24,15 @@ def run(_key: str, params: Params) -> Path:
     """Writes artifacts/report/. Raises HindcastError where a piece is missing or was made with other parameters."""
     if not params.experiments:
         raise HindcastError("params.yaml has no experiment, so there is nothing to report. Add an entry under 'experiments'.")
-    experiments, datasets, shared = read_experiments(params), read_datasets(params), read_shared(params)
-    page = render_page(datasets, experiments, shared)
+    results = read_results(params)
+    page = render_page(*results)
     with replacing(paths.REPORT) as folder:
         write_text(folder / PAGE, page)
-        write_json(folder / SUMMARY, [experiment.summary() for experiment in experiments])
-    console.print(f"{len(experiments)} experiments: {paths.REPORT / PAGE} ('hindcast results' shows the table here)", highlight=False)
-    for sentence in shared:
+        write_json(folder / SUMMARY, [experiment.summary() for experiment in results.experiments])
+    console.print(
+        f"{len(results.experiments)} experiments: {paths.REPORT / PAGE} ('hindcast results' shows the table here)", highlight=False
+    )
+    for sentence in results.shared:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     return paths.REPORT
 

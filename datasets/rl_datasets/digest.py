@@ -6,13 +6,14 @@ Content is hashed field by field: name, dtype, shape, then the bytes in C order,
 import hashlib
 import json
 import numbers
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from json.encoder import encode_basestring_ascii
 
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import Episode, named_leaves
+from rl_datasets.schema import Episode, EpisodeStack, named_leaves
 
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
@@ -20,19 +21,43 @@ _to_json = json.JSONEncoder(sort_keys=True).encode
 def content_key(episode: Episode) -> str:
     """Returns the hash of what happened: steps and ending, without id, metadata and step metadata. Equal for repeated episodes."""
     parts: list[bytes | memoryview] = []
-    leaves = named_leaves(episode.observation, "observation")
-    for name, array in (*leaves, ("action", episode.action), ("reward", episode.reward), ("discount", episode.discount)):
+    for name, array in _named_arrays(episode):
         parts += _header(name, array.dtype, array.shape), _bytes(array)
-    parts.append(b"terminal" if episode.is_terminal else b"truncated")
+    parts.append(_ending(episode.is_terminal))
     return hashlib.sha256(b"".join(parts)).hexdigest()  # one call, for each costs as much as a kilobyte
+
+
+def content_keys(stack: EpisodeStack) -> list[str]:
+    """Returns the `content_key` of each episode of a stack."""
+    keys = np.empty(len(stack.ids), object)
+    for is_terminal in set(stack.is_terminal.tolist()):
+        some = stack.is_terminal == is_terminal
+        parts: list[bytes | np.ndarray] = []
+        for name, array in _named_arrays(stack):
+            parts += _header(name, array.dtype, array.shape[1:]), _as_bytes(array if some.all() else array[some])
+        contents = _side_by_side([*parts, _ending(is_terminal)], int(some.sum()))
+        keys[some] = [hashlib.sha256(content).hexdigest() for content in contents]
+    return list(keys)
 
 
 def episode_digest(episode: Episode) -> str:
     """Returns the hash of content, id, metadata and step metadata. Raises HindcastError where metadata is no string and no number."""
     label = [content_key(episode), episode.episode_id, plain_metadata(episode)]
     if episode.step_metadata:
-        label.append(_step_metadata_key(episode))
+        label.append(_step_metadata_key(episode.step_metadata))
     return hashlib.sha256(_to_json(label).encode()).hexdigest()
+
+
+def episode_digests(stack: EpisodeStack, keys: Sequence[str]) -> list[str]:
+    """Returns the `episode_digest` of each episode of a stack, whose content keys are given and whose metadata are plain."""
+    columns = {name: _all_to_json(stack.metadata[name]) for name in sorted(stack.metadata)}
+    same = {name: texts[0] for name, texts in columns.items() if texts.count(texts[0]) == len(texts)}
+    names = ", ".join(
+        f"{_to_json(name)}: ".replace("%", "%%") + (same[name].replace("%", "%%") if name in same else "%s") for name in columns
+    )
+    label = f'["%s", %s, {{{names}}}]'  # as `_to_json` writes that of `episode_digest`
+    values = (keys, _all_to_json(stack.ids), *(texts for name, texts in columns.items() if name not in same))
+    return [hashlib.sha256((label % row).encode()).hexdigest() for row in zip(*values, strict=True)]
 
 
 def plain_metadata(episode: Episode) -> dict[str, str | int | float]:
@@ -48,10 +73,15 @@ class DatasetDigest:
 
     def add(self, episode: Episode) -> str:
         """Returns the episode's digest. Raises HindcastError where its id was added before."""
-        if episode.episode_id in self.episodes:
-            raise HindcastError(f"Episode id '{episode.episode_id}' occurs twice, but ids are unique. Fix the builder's episodes().")
-        digest = self.episodes[episode.episode_id] = episode_digest(episode)
+        digest = episode_digest(episode)
+        self.add_digest(episode.episode_id, digest)
         return digest
+
+    def add_digest(self, episode_id: str, digest: str) -> None:
+        """Adds an episode whose digest is known. Raises HindcastError where its id was added before."""
+        if episode_id in self.episodes:
+            raise HindcastError(f"Episode id '{episode_id}' occurs twice, but ids are unique. Fix the builder's episodes().")
+        self.episodes[episode_id] = digest
 
     def hexdigest(self) -> str:
         return hashlib.sha256("".join(self.episodes[key] for key in sorted(self.episodes)).encode()).hexdigest()
@@ -62,13 +92,45 @@ def combined_digest(splits: Mapping[str, str]) -> str:
     return hashlib.sha256(_to_json(dict(splits)).encode()).hexdigest()
 
 
-def _step_metadata_key(episode: Episode) -> str:
+def _step_metadata_key(step_metadata: Mapping[str, np.ndarray]) -> str:
     """Returns the hash of arrays by name, whatever their order; a list of texts counts as JSON writes it."""
     parts: list[bytes | memoryview] = []
-    for name, array in sorted(episode.step_metadata.items()):
+    for name, array in sorted(step_metadata.items()):
         content = _to_json(array.tolist()).encode() if array.dtype == object else _bytes(array)
         parts += _header(name, array.dtype, array.shape), content
     return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def _named_arrays(episodes: Episode | EpisodeStack) -> Iterator[tuple[str, np.ndarray]]:
+    """Yields what is hashed of an episode, or of a stack, in order."""
+    yield from named_leaves(episodes.observation, "observation")
+    yield from (("action", episodes.action), ("reward", episodes.reward), ("discount", episodes.discount))
+
+
+def _ending(is_terminal: bool) -> bytes:
+    return b"terminal" if is_terminal else b"truncated"
+
+
+def _as_bytes(array: np.ndarray) -> np.ndarray:
+    """Returns [N, bytes of a row] uint8."""
+    rows = np.frombuffer(_bytes(array), np.uint8) if array.size else np.zeros(0, np.uint8)
+    return rows.reshape(len(array), -1)
+
+
+def _side_by_side(parts: Sequence[bytes | np.ndarray], rows: int) -> np.ndarray:
+    """Returns [rows, size] uint8 from parts that are the same in all rows, or [rows, size of the part]."""
+    arrays = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part for part in parts]
+    joined, place = np.empty((rows, sum(array.shape[-1] for array in arrays)), np.uint8), 0
+    for array in arrays:
+        joined[:, place : place + array.shape[-1]] = array
+        place += array.shape[-1]
+    return joined
+
+
+def _all_to_json(values: Sequence[str | int | float]) -> list[str]:
+    """What `_to_json` makes of each."""
+    kinds = set(map(type, values))
+    return [*map(encode_basestring_ascii if kinds == {str} else int.__repr__ if kinds == {int} else _to_json, values)]  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=2**14)

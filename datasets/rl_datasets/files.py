@@ -82,8 +82,13 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
+    """Writes `json_text`."""
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
     """Sorted keys, two spaces, a final newline: equal values give equal bytes. NaN is refused (ValueError)."""
-    write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n")
+    return json.dumps(value, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False) + "\n"
 
 
 def read_json(path: Path, *keys: str) -> Any:

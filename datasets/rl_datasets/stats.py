@@ -14,7 +14,7 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, EpisodeStack, named_leaves
 
 FILE_NAME = "stats.json"
 MAX_COVARIANCE = 128  # columns; a wider array, an image say, has no covariance in stats.json
@@ -133,15 +133,24 @@ class RunningStatistics:
         self._episodes = self._transitions = 0
 
     def add(self, episode: Episode) -> None:
-        for leaf, array in zip(self._leaves, tree.flatten(episode.observation), strict=True):
+        arrays = tree.flatten(episode.observation)
+        self._add(arrays, episode.action[:-1], episode.reward[:-1], np.array([episode.episode_return]))
+
+    def add_stack(self, stack: EpisodeStack) -> None:
+        arrays = [_joined(leaf) for leaf in tree.flatten(stack.observation)]
+        self._add(arrays, _joined(stack.action[:, :-1]), _joined(stack.reward[:, :-1]), stack.returns)
+
+    def _add(self, observation: Sequence[np.ndarray], action: np.ndarray, reward: np.ndarray, returns: np.ndarray) -> None:
+        """Adds leaves [steps, ...], actions and rewards [transitions, ...], and returns [episodes]."""
+        for leaf, array in zip(self._leaves, observation, strict=True):
             if leaf is not None:
                 leaf.add(array)
         for running in self._action.values():
-            running.add(episode.action[:-1])
-        self._reward.add(episode.reward[:-1])
-        self._return.add(np.array([episode.episode_return]))
-        self._episodes += 1
-        self._transitions += episode.length
+            running.add(action)
+        self._reward.add(reward)
+        self._return.add(returns)
+        self._episodes += len(returns)
+        self._transitions += len(reward)
 
     def result(self) -> Statistics | None:
         """Returns None where no episode was added."""
@@ -158,6 +167,11 @@ def statistics(episodes: Iterable[Episode], spec: EnvSpec) -> Statistics | None:
     for episode in episodes:
         running.add(episode)
     return running.result()
+
+
+def _joined(rows: np.ndarray) -> np.ndarray:
+    """[N, T, ...] as [N * T, ...]."""
+    return rows.reshape(-1, *rows.shape[2:])
 
 
 def _is_float(dtype: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -80,6 +80,20 @@ class ExperimentResult:
             "transitions": self.transitions,
             **{key: self.metrics[key] for key in shown},
         }
+
+
+class Results(NamedTuple):
+    """All that a page shows, each in the order of params.yaml."""
+
+    datasets: Mapping[str, DatasetResult]
+    experiments: Sequence[ExperimentResult]
+    shared: Sequence[str]  # a sentence for each two data sets that share episodes
+
+
+def read_results(params: Params) -> Results:
+    """Raises HindcastError where a piece is missing or was made with other parameters."""
+    experiments = read_experiments(params)
+    return Results(read_datasets(params), experiments, read_shared(params))
 
 
 def read_datasets(params: Params) -> dict[str, DatasetResult]:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing
 
 _FIRST, _SECOND = 0x0A, 0x12  # tags of fields 1 and 2, length-delimited
-_BYTES, FLOATS, _INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
+BYTES, FLOATS, INT64S = 0x0A, 0x12, 0x1A  # tags of the kinds of list within a Feature
 SHORT = 1024  # steps of an episode whose flags are remembered
 _LAYOUTS = 4096  # remembered at most; some kilobytes each
 
@@ -73,7 +73,7 @@ def read_layout(record: bytes) -> Layout:
                 first, last = _enter(record, value, kind)
             if not last == value_end == entry_end <= end:
                 raise NotCanonical
-            if kind in (FLOATS, _INT64S) and first < last:
+            if kind in (FLOATS, INT64S) and first < last:
                 first, content_end = _enter(record, first, _FIRST)
                 if content_end != last:
                     raise NotCanonical
@@ -94,19 +94,19 @@ def floats(record: bytes, stored: StoredList) -> np.ndarray:
 
 def int64s(record: bytes, stored: StoredList, dtype: np.typing.DTypeLike = np.int64) -> np.ndarray:
     """Returns integers of 64 bits as this dtype; uint64 takes them bit for bit."""
-    return decode_varints(record[stored.start : stored.end] if stored.kind == _INT64S else b"", dtype)
+    return decode_varints(record[stored.start : stored.end] if stored.kind == INT64S else b"", dtype)
 
 
 def integer(record: bytes, stored: StoredList) -> int:
     """Returns the one value of an int64 list. Raises ValueError where there is not exactly one."""
-    (value,) = _integers(record[stored.start : stored.end] if stored.kind == _INT64S else b"")
+    (value,) = _integers(record[stored.start : stored.end] if stored.kind == INT64S else b"")
     return value - 2**64 if value >= 2**63 else value
 
 
 def strings(record: bytes, stored: StoredList) -> list[bytes]:
     """Returns the values of a bytes list."""
     values, position = [], stored.start
-    while stored.kind == _BYTES and position < stored.end:
+    while stored.kind == BYTES and position < stored.end:
         start, position = _enter(record, position, _FIRST)
         values.append(record[start:position])
     return values
@@ -114,7 +114,7 @@ def strings(record: bytes, stored: StoredList) -> list[bytes]:
 
 def rows(record: bytes, stored: StoredList, size: int) -> np.ndarray:
     """Returns the values of a bytes list, each of `size` bytes, as uint8 [N, size]. Raises ValueError on other sizes."""
-    if stored.kind != _BYTES or stored.start == stored.end:
+    if stored.kind != BYTES or stored.start == stored.end:
         return np.zeros((0, size), np.uint8)
     content, content_end = _enter(record, stored.start, _FIRST)
     head = content - stored.start
@@ -145,6 +145,15 @@ def counts_of_varints(encoded: bytes, sizes: np.ndarray) -> np.ndarray:
         return sizes
     counts: np.ndarray = np.add.reduceat((np.frombuffer(encoded, np.uint8) < 128).astype(np.int64), np.cumsum(sizes) - sizes)
     return counts
+
+
+def varint_columns(encoded: np.ndarray) -> list[int]:
+    """Returns N values from [N, size] uint8, a varint in each row. Raises ValueError where one is shorter, or negative."""
+    size = encoded.shape[1]
+    if not 0 < size < 10 or (encoded[:, :-1] < 128).any() or (encoded[:, -1] > 127).any():
+        raise ValueError("they are of other sizes")
+    values: list[int] = ((encoded & 127).astype(np.int64) << 7 * np.arange(size)).sum(axis=1).tolist()
+    return values
 
 
 @lru_cache(maxsize=1024)

@@ -58,8 +58,13 @@ def bytes_feature(values: Sequence[bytes]) -> Feature:
 def rows_feature(array: np.ndarray) -> Feature:
     """One bytes value a row of an array [N, ...]: the row in C order."""
     rows = np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
-    head = np.frombuffer(_FIRST + _varint(rows.shape[1]), np.uint8)
+    head = np.frombuffer(bytes_head(rows.shape[1]), np.uint8)
     return _FIRST, np.concatenate([np.broadcast_to(head, (len(rows), len(head))), rows], axis=1).tobytes()
+
+
+def bytes_head(size: int) -> bytes:
+    """Returns what stands before a bytes value of this size."""
+    return _FIRST + _varint(size)
 
 
 def encode_varints(array: np.ndarray) -> bytes:

@@ -15,10 +15,23 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.decoding import FLOATS, StoredList, counts_of_varints, floats, int64s, integer, rows, strings
+from rl_datasets.rlds.decoding import (
+    BYTES,
+    FLOATS,
+    INT64S,
+    StoredList,
+    counts_of_varints,
+    floats,
+    int64s,
+    integer,
+    rows,
+    strings,
+    varint_columns,
+)
 from rl_datasets.rlds.example import (
     Feature,
     bytes_feature,
+    bytes_head,
     encode_example,
     flags_feature,
     float_feature,
@@ -167,6 +180,23 @@ class StoredArray:
             raise ValueError(f"{self.key.decode()} holds no whole number of steps")
         return array, counts
 
+    def decode_alike(self, rows: np.ndarray, stored: StoredList) -> np.ndarray:
+        """Returns [N, steps, ...] from the same list of records [N, size] uint8. Raises ValueError where each must be looked at."""
+        content = rows[:, stored.start : stored.end]
+        if self._is_plain and stored.kind == FLOATS:
+            found = np.ascontiguousarray(content).view(self._dtype)
+        elif self._encoding == "none" and self._dtype.kind != "f" and stored.kind == INT64S and not (content & 128).any():
+            found = content.astype(self._dtype)  # each below 128, one byte
+        elif self._encoding == "bytes" and stored.kind == BYTES and content.size:
+            head = bytes_head(self._row_bytes)
+            table = content.reshape(len(rows), -1, len(head) + self._row_bytes)
+            if (table[..., : len(head)] != np.frombuffer(head, np.uint8)).any():
+                raise ValueError("its rows are of another size")
+            found = np.ascontiguousarray(table[..., len(head) :]).view(self._dtype)
+        else:
+            raise ValueError("its values are stored in another form")
+        return found.reshape(len(rows), -1, *self.spec.shape)
+
     def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
         """Whether what decodes from a record is this array, bit for bit."""
         if self._is_plain and array.dtype == self._dtype:  # then its bytes are what is stored
@@ -233,6 +263,23 @@ class StoredColumn:
         if (counts != 1).any():
             raise ValueError(f"{self.key.decode()} has not one value in each episode")
         return [int(value) if isinstance(value, bool) else value for value in values.reshape(-1).tolist()]
+
+    def decode_alike(self, rows: np.ndarray, stored: StoredList) -> list[str] | list[int] | list[float]:
+        """Returns the value of each of many records [N, size] uint8. Raises ValueError where each must be looked at."""
+        content = np.ascontiguousarray(rows[:, stored.start : stored.end])
+        first, differs = rows[0].tobytes(), content != content[0]
+        if not differs.any():  # as in most columns
+            return [self.decode(first, stored)] * len(rows)  # type: ignore[return-value]
+        if self._is_integer and stored.kind == INT64S:
+            return varint_columns(content)
+        if self._array is not None:
+            (values,) = self._array.decode_alike(rows, stored).T.tolist()
+            return [int(value) if isinstance(value, bool) else value for value in values]
+        (text,) = strings(first, stored)
+        head = content.shape[1] - len(text)
+        if differs[:, :head].any():
+            raise ValueError("its texts are of other sizes")
+        return [value.decode() for value in content[:, head:].copy().view(f"V{len(text)}")[:, 0].tolist()]
 
     def holds(self, record: bytes, stored: StoredList, value: str | int | float) -> bool:
         """Whether what decodes from a record is this value; one that is not a number is itself."""

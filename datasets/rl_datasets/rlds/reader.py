@@ -165,11 +165,7 @@ class RldsReader:
         layouts = LayoutReader()
         for shard in shards:
             for number, record in enumerate(records(shard)):
-                try:
-                    decoded = _decode(record, layouts, arrays, labels)
-                except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
-                    raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
-                yield decoded
+                yield _decoded(shard, number, record, layouts, arrays, labels)
 
     def stored_arrays(self, keys: Sequence[str]) -> dict[str, StoredArray | StoredTexts]:
         """Returns how the arrays of a step are stored, of those of these names that are."""
@@ -209,6 +205,21 @@ class RldsReader:
     def _observed(self) -> tuple[str, ...]:
         """The names of the arrays of an observation, in the order of the spec."""
         return tuple(name for name, _ in named_leaves(self.spec.observation, "observation"))
+
+    def episode(self, shard: Shard, number: int, record: bytes) -> Episode:
+        """Returns what a record of a file holds, of which `number` are before it, without step metadata. Raises HindcastError on damage."""
+        decoded = _decoded(shard, number, record, LayoutReader(), self.episode_arrays, self.episode_columns)
+        return self._episode(shard.split, shard.first + number, self.stored(*decoded, {}, None))
+
+    @cached_property
+    def episode_arrays(self) -> dict[str, StoredArray | StoredTexts]:
+        """What the steps of an episode are made of, by key."""
+        return self.stored_arrays(self.keys(with_flags=False))
+
+    @cached_property
+    def episode_columns(self) -> dict[str, StoredColumn]:
+        """The metadata of an episode, its id among them."""
+        return self.stored_columns(tuple(self._columns))
 
     def episodes_of(self, shards: Sequence[Shard]) -> Iterator[Episode]:
         """Yields the episodes of some files of one split in order, foreign ones brought to our alignment."""
@@ -326,6 +337,20 @@ def _step_features(features: Any, path: Path) -> dict[str, Any]:
     if "reward" not in leaves:
         raise HindcastError(f"{path}: the steps hold {sorted(leaves)}, but 'reward' is expected. Import the data with a builder instead.")
     return leaves
+
+
+def _decoded(
+    shard: Shard,
+    number: int,
+    record: bytes,
+    layouts: LayoutReader,
+    arrays: Mapping[str, StoredArray | StoredTexts],
+    columns: Mapping[str, StoredColumn],
+) -> tuple[Arrays, Metadata]:
+    try:
+        return _decode(record, layouts, arrays, columns)
+    except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
+        raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
 
 
 def _decode(

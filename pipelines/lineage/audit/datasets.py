@@ -6,46 +6,38 @@ Only a deep audit comes here: whatever manifests, dvc.lock and records say of th
 import csv
 import io
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import paths
-from pipelines.lineage.audit.findings import Finding, broken, compared, holds, unknown
+from pipelines.lineage.audit.findings import Finding, broken, compared, holds, listed, unknown
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.changes import flat
 from pipelines.lineage.stages import Stage
 from rl_datasets.errors import HindcastError
-from rl_datasets.manifest import FILE_NAME, SHARD, Manifest
+from rl_datasets.manifest import FILE_NAME, Manifest
 
-DESCRIPTION, STATISTICS, EPISODES, TRAIN, QUARANTINE = "dataset_info.json", "stats.json", "episodes.csv", "train", "quarantine"
+if TYPE_CHECKING:
+    from pipelines.lineage.audit.episodes import Read
+
+DESCRIPTION, STATISTICS, EPISODES, QUARANTINE = "dataset_info.json", "stats.json", "episodes.csv", "quarantine"
 TOLERANCE = 1e-9  # relative; sums of other blocks may differ in the last digits
-NAMED = 3
-
-
 KEPT, LARGEST_KEPT = 16, 100_000  # data sets whose contents stay known, and episodes of the largest of them
 
 
-@dataclass
-class Read:
-    """What the shards of one data set hold."""
+class Row(NamedTuple):
+    """Of episodes.csv; "" for what it does not have."""
 
-    digest: str = ""
-    episodes: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> digest
-    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split, where there are several: id -> hash of what happened
-    rows: dict[str, tuple[int, float]] = field(default_factory=dict)  # id -> length, return
-    transitions: dict[str, int] = field(default_factory=dict)  # by split
-    statistics: dict[str, Any] | None = None  # of train
-
-    @property
-    def all_episodes(self) -> dict[str, str]:
-        return {name: digest for episodes in self.episodes.values() for name, digest in episodes.items()}
+    episode_id: str = ""
+    split: str = ""
+    length: str = ""
+    episode_return: str = ""
+    content: str = ""
 
 
-_known: dict[str, Read] = {}  # by DVC's md5 of the folder
+NO_ROW = Row()
+_known: dict[str, "Read"] = {}  # by DVC's md5 of the folder
 
 
 def check_datasets(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -70,7 +62,7 @@ def check_datasets(scene: Scene, stage: Stage) -> Iterator[Finding]:
                 yield from _splits(scene, stage, folder, manifest, read, mend)
 
 
-def _content(stage: Stage, folder: str, manifest: Manifest, read: Read, mend: str) -> Iterator[Finding]:
+def _content(stage: Stage, folder: str, manifest: Manifest, read: "Read", mend: str) -> Iterator[Finding]:
     where = f"{folder}/{FILE_NAME}"
     link = f"content of {folder}"
     yield compared(stage.name, link, folder, expected=f"digest {manifest.digest[:16]}", found=f"digest {read.digest[:16]}", mend=mend)
@@ -82,7 +74,7 @@ def _content(stage: Stage, folder: str, manifest: Manifest, read: Read, mend: st
     yield compared(stage.name, f"counts in {where}", where, expected=expected, found=counted, mend=mend, related=folder)
 
 
-def _statistics(scene: Scene, stage: Stage, folder: str, read: Read, mend: str) -> Iterator[Finding]:
+def _statistics(scene: Scene, stage: Stage, folder: str, read: "Read", mend: str) -> Iterator[Finding]:
     where = f"{folder}/{STATISTICS}"
     stated = scene.json(where)
     if stated is None or read.statistics is None:
@@ -97,36 +89,32 @@ def _statistics(scene: Scene, stage: Stage, folder: str, read: Read, mend: str) 
         yield holds(stage.name, link, where)
 
 
-def _splits(scene: Scene, stage: Stage, folder: str, manifest: Manifest, read: Read, mend: str) -> Iterator[Finding]:
+def _splits(scene: Scene, stage: Stage, folder: str, manifest: Manifest, read: "Read", mend: str) -> Iterator[Finding]:
     """That no episode is in two splits, that the table says where each is, and that all together are the raw data's."""
-    ids = Counter(name for episodes in read.episodes.values() for name in episodes)
-    where_is: dict[str, set[str]] = {}
-    for split, contents in read.contents.items():
-        for content in contents.values():
-            where_is.setdefault(content, set()).add(split)
-    twice = sorted(name for name, count in ids.items() if count > 1)
-    leaking = [content for content, splits in where_is.items() if len(splits) > 1]
-    leaking_ids = sorted(name for contents in read.contents.values() for name, content in contents.items() if content in set(leaking))
+    twice = sorted(_in_several(read.episodes))
+    leaking = _in_several({split: contents.values() for split, contents in read.contents.items()})
+    leaking_ids = sorted(name for contents in read.contents.values() for name, content in contents.items() if content in leaking)
     link = f"splits of {folder} share no episode"
     if twice or leaking_ids:
-        found = f"in two splits: {_listed(twice or leaking_ids)}"
+        found = f"in two splits: {listed(twice or leaking_ids)}"
         yield broken(stage.name, link, folder, expected="each episode and each content in one split", found=found, mend=mend)
     else:
         yield holds(stage.name, link, folder)
     table = _table(scene, folder)
     yield from _rows(stage, folder, table, read, mend)
     for split, episodes in read.episodes.items():
-        rows = [name for name, row in table.items() if row.get("split") == split]
+        rows = [name for name, row in table.items() if row.split == split]
         yield _order(stage, folder, rows, list(episodes), mend)
     raws = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.RAW.as_posix()}/")]
     raw = scene.once(raws[0], partial(_read, scene, raws[0])) if raws else None
     if raw is not None:
-        aside = {name for name, row in table.items() if row.get("split") == QUARANTINE}
+        aside = {name for name, row in table.items() if row.split == QUARANTINE}
         wanted = {name: digest for name, digest in raw.all_episodes.items() if name not in aside}
-        differing = sorted(name for name in {*wanted, *ids} if wanted.get(name) != read.all_episodes.get(name))
+        here = read.all_episodes
+        differing = [] if wanted == here else sorted(name for name in {*wanted, *here} if wanted.get(name) != here.get(name))
         link = f"episodes of {folder} are those of {raws[0]}"
         if differing:
-            found = f"others, or other content, of {_listed(differing)}"
+            found = f"others, or other content, of {listed(differing)}"
             yield broken(stage.name, link, folder, expected="the same episodes", found=found, mend=mend, related=raws[0])
         else:
             yield holds(stage.name, link, folder)
@@ -144,84 +132,69 @@ def _order(stage: Stage, folder: str, table: list[str], stored: list[str], mend:
     return broken(stage.name, link, folder, expected=f"episode '{expected[place]}' at place {place}", found=f"'{found[place]}'", mend=mend)
 
 
-def _rows(stage: Stage, folder: str, table: Mapping[str, Mapping[str, str]], read: Read, mend: str) -> Iterator[Finding]:
+def _rows(stage: Stage, folder: str, table: Mapping[str, Row], read: "Read", mend: str) -> Iterator[Finding]:
     """That episodes.csv says of each episode its split, length, return and content."""
     where, wrong = f"{folder}/{EPISODES}", []
     for split, episodes in read.episodes.items():
+        contents = read.contents.get(split, {})
         for name in episodes:
-            row, (length, episode_return) = table.get(name, {}), read.rows[name]
-            same = row.get("split") == split and row.get("length") == str(length) and _number(row.get("episode_return")) == episode_return
-            if not same or row.get("content", read.contents[split].get(name)) != read.contents[split].get(name):
+            row, (length, episode_return), content = table.get(name, NO_ROW), read.rows[name], contents.get(name)
+            same = row.split == split and row.length == str(length) and row.content == content
+            if not same or _number(row.episode_return) != episode_return:
                 wrong.append(name)
     known = read.all_episodes
-    wrong += [name for name, row in table.items() if name not in known and row.get("split") != QUARANTINE]
+    wrong += [name for name, row in table.items() if name not in known and row.split != QUARANTINE]
     link = f"table {where}"
     if wrong:
-        found = f"other rows, or none, for {_listed(wrong)}"
+        found = f"other rows, or none, for {listed(wrong)}"
         yield broken(stage.name, link, where, expected="a row for each episode with what its shards hold", found=found, mend=mend)
     else:
         yield holds(stage.name, link, where)
 
 
-def _table(scene: Scene, folder: str) -> dict[str, dict[str, str]]:
+def _in_several(groups: Mapping[str, Iterable[str]]) -> set[str]:
+    """The members of more than one group."""
+    seen: set[str] = set()
+    several: set[str] = set()
+    for members in map(set, groups.values()):
+        several |= seen & members
+        seen |= members
+    return several
+
+
+def _table(scene: Scene, folder: str) -> dict[str, Row]:
+    """The rows of episodes.csv by id, in order."""
     content = scene.contents.read(f"{folder}/{EPISODES}")
-    rows = csv.DictReader(io.StringIO((content or b"").decode("utf-8", "replace")))
-    return {row.get("episode_id", ""): row for row in rows}
+    rows = csv.reader(io.StringIO((content or b"").decode("utf-8", "replace")))
+    places = {name: place for place, name in enumerate(next(rows, []))}
+    wanted = [places.get(name, -1) for name in Row._fields]
+    table = {}
+    for values in rows:
+        values += [""] * (len(places) - len(values)) + [""]  # the last for a column that is not there
+        row = Row(*[values[place] for place in wanted])
+        table[row.episode_id] = row
+    return table
 
 
-def _read(scene: Scene, folder: str) -> Read | None:
+def _read(scene: Scene, folder: str) -> "Read | None":
     """Reads every episode. None where not all files are here. Raises HindcastError where they are damaged.
 
     What was read depends on the bytes alone, whose hashes this audit has just taken: of equal bytes it is kept, for an audit of many
     revisions meets the same data again and again.
     """
+    from pipelines.lineage.audit.episodes import read_directory  # with TensorFlow, two seconds
+
     hashed = scene.contents.hashed(folder)
     key = hashed.md5 if hashed is not None else ""
     if key in _known:
         return _known[key]
     with scene.directory(folder) as path:
-        read = None if path is None else _read_directory(path)
+        read = None if path is None else read_directory(path)
     if read is not None and len(read.rows) <= LARGEST_KEPT:
         while len(_known) >= KEPT:
             _known.pop(next(iter(_known)))
         _known[key] = read
     return read
-
-
-def _read_directory(path: Path) -> Read:
-    from rl_datasets.digest import DatasetDigest, combined_digest, content_key  # with TensorFlow, two seconds
-    from rl_datasets.rlds import RldsReader
-    from rl_datasets.stats import RunningStatistics
-
-    reader, read, digests = RldsReader(path), Read(), {}
-    described = set()
-    for split in reader.splits:
-        shards = reader.shards(split)
-        described |= {shard.path.name for shard in shards}
-        digest, running, transitions = DatasetDigest(), RunningStatistics(reader.spec), 0
-        contents = read.contents[split] = {}
-        for episode in reader.episodes_of(shards):
-            digest.add(episode)
-            if len(reader.splits) > 1:
-                contents[episode.episode_id] = content_key(episode)
-            read.rows[episode.episode_id] = episode.length, episode.episode_return
-            transitions += episode.length
-            if split == TRAIN:
-                running.add(episode)
-        read.episodes[split], read.transitions[split] = digest.episodes, transitions
-        digests[split] = digest.hexdigest()
-        if split == TRAIN and (result := running.result()) is not None:
-            read.statistics = result.to_json()
-    strangers = sorted(file.name for file in path.iterdir() if SHARD in file.name and file.name not in described)
-    if strangers:
-        raise HindcastError(f"{path.name} has files of episodes that {DESCRIPTION} does not name: {_listed(strangers)}")
-    read.digest = combined_digest(digests)
-    return read
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return ", ".join(f"'{name}'" for name in names[:NAMED]) + more
 
 
 def _number(text: str | None) -> float | None:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pipelines.lineage.graph import overlap
 
 LONGEST = 300  # characters of a value that are shown
+NAMED = 3  # of many names
 
 
 class Verdict(StrEnum):
@@ -85,6 +86,12 @@ def shown(value: object) -> str:
     if len(text) in (32, 36, 64) and not set(text.removesuffix(".dir")) - set("0123456789abcdef"):
         return text[:12]
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def listed(names: list[str]) -> str:
+    """The first few of many names, and how many more there are."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(f"'{name}'" for name in names[:NAMED]) + more
 
 
 class Attribution:

@@ -20,6 +20,7 @@ from pipelines.lineage.audit.lock import check_asked, check_run
 from pipelines.lineage.audit.manifests import check_links, check_manifests
 from pipelines.lineage.audit.models import check_models
 from pipelines.lineage.audit.origins import check_packages, check_sources
+from pipelines.lineage.audit.page import check_page
 from pipelines.lineage.audit.releases import check_releases
 from pipelines.lineage.audit.remote import Remote, check_remote
 from pipelines.lineage.audit.revision import Revision
@@ -59,7 +60,7 @@ CHECKS: tuple[Check, ...] = (
     check_releases,
 )
 UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError, csv.Error)  # of what is damaged
-DEEP_CHECKS: tuple[Check, ...] = (check_ancestry, check_datasets)
+DEEP_CHECKS: tuple[Check, ...] = (check_ancestry, check_datasets, check_page)
 
 
 def audit_project(

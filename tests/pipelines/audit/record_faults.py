@@ -1,5 +1,6 @@
 """Kinds of damage to records. See faults.py."""
 
+import hashlib
 import json
 import random
 from pathlib import Path
@@ -94,6 +95,28 @@ def a_record_copied_to_no_stage(world: World, rng: random.Random) -> Expected:
     copy = f"artifacts/records/train@c\N{CYRILLIC SMALL LETTER A}rts_bc/{Path(path).name}"
     world.write(copy, Path(path).read_bytes())
     return Expected("", (copy,))
+
+
+@kind
+def a_page_with_a_record_of_its_own(world: World, rng: random.Random) -> Expected:
+    """An edited page, which dvc.lock, the cache, and the record of a run that never was name as it is."""
+    page = "artifacts/report/index.html"
+    lines = Path(page).read_text().splitlines(keepends=True)
+    place = rng.randrange(len(lines))
+    world.write(page, "".join([*lines[:place], "<p>All is well.</p>\n", *lines[place:]]))
+    path = some_file(world, rng, "artifacts/records/report/*.json")
+    event = json.loads(Path(path).read_bytes())
+    run = f"{rng.getrandbits(32):08x}"
+    event["run"]["runId"] = run + event["run"]["runId"][8:]
+    event["run"]["facets"]["hindcast_code"]["commit"] = f"{rng.getrandbits(160):040x}"  # so that it has causes of its own
+    for output in event["outputs"]:
+        files = output["facets"]["hindcast_content"]["files"]
+        files |= {name: hashlib.md5(Path(output["name"], name).read_bytes(), usedforsecurity=False).hexdigest() for name in files}
+    world.write_json(f"{path.rpartition('-')[0]}-{run}.json", seal(event))
+    world.relock()
+    if rng.random() < 0.5:
+        world.commit()
+    return Expected("report", (page,))
 
 
 @kind

@@ -1,0 +1,75 @@
+"""What the shards of a data set hold: every episode read, and its digest, content, length and return computed from its bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.lineage.audit.findings import listed
+from rl_datasets.digest import DatasetDigest, combined_digest, content_keys, episode_digests
+from rl_datasets.errors import HindcastError
+from rl_datasets.manifest import SHARD
+from rl_datasets.rlds import DESCRIPTION, RldsReader
+from rl_datasets.rlds.reader import Shard
+from rl_datasets.rlds.stacking import read_stacks
+from rl_datasets.stats import RunningStatistics
+
+TRAIN = "train"
+
+
+@dataclass
+class Read:
+    """What the shards of one data set hold."""
+
+    digest: str = ""
+    episodes: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> digest, as they are stored
+    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> hash of what happened
+    rows: dict[str, tuple[int, float]] = field(default_factory=dict)  # id -> length, return
+    transitions: dict[str, int] = field(default_factory=dict)  # by split
+    statistics: dict[str, Any] | None = None  # of train
+
+    @cached_property
+    def all_episodes(self) -> dict[str, str]:
+        return {name: digest for episodes in self.episodes.values() for name, digest in episodes.items()}
+
+
+def read_directory(path: Path) -> Read:
+    """Reads every episode. Raises HindcastError where a file is missing or damaged, or is one that the description does not name."""
+    reader, read, digests = RldsReader(path), Read(), {}
+    shards = {split: reader.shards(split) for split in reader.splits}
+    described = {shard.path.name for of_split in shards.values() for shard in of_split}
+    strangers = sorted(file.name for file in path.iterdir() if SHARD in file.name and file.name not in described)
+    if strangers:
+        raise HindcastError(f"{path.name} has files of episodes that {DESCRIPTION[0]} does not name: {listed(strangers)}")
+    for split, of_split in shards.items():
+        running = RunningStatistics(reader.spec) if split == TRAIN else None
+        digests[split] = _read_split(reader, of_split, running, read)
+        if running is not None and (result := running.result()) is not None:
+            read.statistics = result.to_json()
+    read.digest = combined_digest(digests)
+    return read
+
+
+def _read_split(reader: RldsReader, shards: Sequence[Shard], running: RunningStatistics | None, read: Read) -> str:
+    """Adds the episodes of a split to what was read, in order, and returns its digest."""
+    digest, contents, transitions = DatasetDigest(), dict[str, str](), 0
+    for shard in shards:
+        ids, digests, keys = (np.empty(shard.episodes, object) for _ in range(3))
+        lengths, returns = np.empty(shard.episodes, int), np.empty(shard.episodes)
+        for stack in read_stacks(reader, shard):
+            found, at = content_keys(stack), stack.places
+            ids[at], keys[at], digests[at] = stack.ids, found, episode_digests(stack, found)
+            lengths[at], returns[at] = stack.length, stack.returns
+            if running is not None:
+                running.add_stack(stack)
+        for episode_id, made in zip(ids.tolist(), digests.tolist(), strict=True):
+            digest.add_digest(episode_id, made)
+        contents.update(zip(ids.tolist(), keys.tolist(), strict=True))
+        read.rows.update(zip(ids.tolist(), zip(lengths.tolist(), returns.tolist(), strict=True), strict=True))
+        transitions += int(lengths.sum())
+    split = shards[0].split
+    read.episodes[split], read.contents[split], read.transitions[split] = digest.episodes, contents, transitions
+    return digest.hexdigest()
