@@ -38,8 +38,13 @@ def digests_of(path: Path, with_sha256: bool = False) -> Digests:
     return Digests(md5.hexdigest(), sha256.hexdigest() if with_sha256 else "")
 
 
-def digests_of_all(files: Iterable[tuple[Path, bool]], advance: Callable[[], None] = lambda: None) -> Iterator[Digests | None]:
-    """Yields the digests of each (path, whether its SHA-256 is wanted), in order; None for one that cannot be read."""
+def digests_of_all(
+    files: Iterable[tuple[Path, bool]], advance: Callable[[], None] = lambda: None, *, spare: int = 0
+) -> Iterator[Digests | None]:
+    """Yields the digests of each (path, whether its SHA-256 is wanted), in order; None for one that cannot be read.
+
+    `spare` cores are left to what else this process does meanwhile, as far as there are others.
+    """
 
     def read(asked: tuple[Path, bool]) -> Digests | None:
         try:
@@ -47,7 +52,7 @@ def digests_of_all(files: Iterable[tuple[Path, bool]], advance: Callable[[], Non
         except OSError:
             return None
 
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # hashing lets go of the interpreter
+    with ThreadPoolExecutor(max((os.cpu_count() or 1) - spare, 1)) as pool:  # hashing lets go of the interpreter
         for digests in pool.map(read, files):
             advance()
             yield digests

@@ -18,10 +18,10 @@ _length_at = Struct("<Q").unpack_from
 
 def record_places(content: bytes | mmap) -> np.ndarray | None:
     """Returns [N + 1] where the frame of each record starts, the end of the file last; None where the frames do not fill the file."""
-    places, place, end = [0], 0, len(content)
+    places, place, end, around = [0], 0, len(content), HEAD + TAIL
     try:
         while place < end:
-            place += _length_at(content, place)[0] + HEAD + TAIL
+            place += _length_at(content, place)[0] + around
             places.append(place)
     except error:
         return None
@@ -70,7 +70,7 @@ def _linear(rows: np.ndarray) -> np.ndarray:
 @lru_cache(maxsize=16)
 def _table(length: int) -> np.ndarray:
     """Returns [length, 256] uint32: what a byte adds that stands so many bytes before the end."""
-    first = np.arange(256, dtype=np.uint32)
+    first: np.ndarray = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = (first >> 1) ^ np.where(first & 1, _POLYNOMIAL, 0).astype(np.uint32)
     table = np.empty((length, 256), np.uint32)

@@ -46,7 +46,7 @@ def read_cache(folder: Path) -> dict[str, bool]:
     """Returns the hash in the name of each object in a cache, with whether its content has it. Reads them all, with all cores."""
     files = sorted(path for path in (folder / "files" / "md5").glob("??/*") if path.is_file() and "." not in path.stem)
     names = [path.parent.name + path.name for path in files]
-    pairs = zip(names, digests_of_all((path, False) for path in files), strict=True)
+    pairs = zip(names, digests_of_all(((path, False) for path in files), spare=1), strict=True)
     return {name: digests is not None and digests.md5 == name.removesuffix(FOLDER) for name, digests in pairs}
 
 

@@ -71,7 +71,8 @@ class Workspace:
                 unread.append((file, self._memory.looks(file)))
             else:
                 self._digests[file] = known
-        found = digests_of_all(((Path(file), _wants_sha256(file)) for file, _ in unread), advance)
+        wanted = ((Path(file), _wants_sha256(file)) for file, _ in unread)
+        found = digests_of_all(wanted, advance, spare=int(self._deep))
         for (file, looked), digests in zip(unread, found, strict=True):
             self._digests[file] = digests
             self.bytes_read += looked[0] if looked else 0

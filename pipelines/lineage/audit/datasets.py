@@ -6,11 +6,15 @@ Only a deep audit comes here: whatever manifests, dvc.lock and records say of th
 import csv
 import io
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pipelines import paths
+from pipelines.lineage.audit.contents import Workspace
 from pipelines.lineage.audit.findings import Finding, broken, compared, holds, listed, unknown
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.changes import flat
@@ -37,7 +41,26 @@ class Row(NamedTuple):
 
 
 NO_ROW = Row()
+LARGE = 32 << 20  # bytes of a data set that is worth to be read while it is hashed
 _known: dict[str, "Read"] = {}  # by DVC's md5 of the folder
+
+
+def read_ahead(scene: Scene, stages: Iterable[Stage]) -> None:
+    """Reads the large data sets of these stages before the hashes of their bytes are known, so that both take the time of one."""
+    if not isinstance(scene.contents, Workspace):
+        return
+    for stage in stages:
+        for folder in scene.manifests(stage) if stage.locked is not None else ():
+            files = scene.contents.files(folder)
+            if f"{folder}/{DESCRIPTION}" in files and sum(map(os.path.getsize, files)) >= LARGE:
+                with suppress(Exception):  # which the check of this folder meets again, and tells
+                    scene.once(folder, partial(_read_here, folder))
+
+
+def _read_here(folder: str) -> "Read":
+    from pipelines.lineage.audit.episodes import read_directory  # with TensorFlow, two seconds
+
+    return read_directory(Path(folder))
 
 
 def check_datasets(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -190,7 +213,7 @@ def _read(scene: Scene, folder: str) -> "Read | None":
         return _known[key]
     with scene.directory(folder) as path:
         read = None if path is None else read_directory(path)
-    if read is not None and len(read.rows) <= LARGEST_KEPT:
+    if read is not None and sum(map(len, read.episodes.values())) <= LARGEST_KEPT:
         while len(_known) >= KEPT:
             _known.pop(next(iter(_known)))
         _known[key] = read

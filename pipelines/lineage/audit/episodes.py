@@ -26,8 +26,8 @@ class Read:
 
     digest: str = ""
     episodes: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> digest, as they are stored
-    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split: id -> hash of what happened
-    rows: dict[str, tuple[int, float]] = field(default_factory=dict)  # id -> length, return
+    contents: dict[str, dict[str, str]] = field(default_factory=dict)  # by split, of divided data: id -> hash of what happened
+    rows: dict[str, tuple[int, float]] = field(default_factory=dict)  # of divided data: id -> length, return
     transitions: dict[str, int] = field(default_factory=dict)  # by split
     statistics: dict[str, Any] | None = None  # of train
 
@@ -67,8 +67,9 @@ def _read_split(reader: RldsReader, shards: Sequence[Shard], running: RunningSta
                 running.add_stack(stack)
         for episode_id, made in zip(ids.tolist(), digests.tolist(), strict=True):
             digest.add_digest(episode_id, made)
-        contents.update(zip(ids.tolist(), keys.tolist(), strict=True))
-        read.rows.update(zip(ids.tolist(), zip(lengths.tolist(), returns.tolist(), strict=True), strict=True))
+        if TRAIN in reader.splits:
+            contents.update(zip(ids.tolist(), keys.tolist(), strict=True))
+            read.rows.update(zip(ids.tolist(), zip(lengths.tolist(), returns.tolist(), strict=True), strict=True))
         transitions += int(lengths.sum())
     split = shards[0].split
     read.episodes[split], read.contents[split], read.transitions[split] = digest.episodes, contents, transitions

@@ -11,7 +11,7 @@ from pipelines.lineage.audit.ancestry import check_ancestry, lost_commits
 from pipelines.lineage.audit.bytes import check_bytes
 from pipelines.lineage.audit.cache import check_cache, read_cache, unreferenced
 from pipelines.lineage.audit.contents import ARTIFACTS, Contents, Workspace
-from pipelines.lineage.audit.datasets import check_datasets
+from pipelines.lineage.audit.datasets import check_datasets, read_ahead
 from pipelines.lineage.audit.evaluations import check_evaluation, check_report
 from pipelines.lineage.audit.findings import Attribution, Finding, Verdict, broken, note, unknown
 from pipelines.lineage.audit.gate import check_gate
@@ -105,9 +105,11 @@ def audit_stages(
         scene = Scene(project, graph, contents, History(project.tree.revision), deep)
         names = graph.upstream(list(stages))
         advance("reading")
-        contents.prepare(_paths(graph.stages[name] for name in names), lambda: None)
-        if deep:  # hashing lets go of the interpreter, so the episodes are decoded meanwhile
+        hashing = aside.submit(contents.prepare, _paths(graph.stages[name] for name in names), lambda: None)
+        if deep:  # hashing lets go of the interpreter, so episodes are decoded meanwhile
             scene.reading = aside.submit(read_cache, scene.store.cache)
+            read_ahead(scene, (graph.stages[name] for name in names))
+        hashing.result()
         found = Attribution().sort((*faults, *_findings(scene, names, advance)))
         return [_dated(scene, finding) for finding in (*found, *_remarks(scene, names))]
 
