@@ -52,11 +52,13 @@ def episode_digests(stack: EpisodeStack, keys: Sequence[str]) -> list[str]:
     """Returns the `episode_digest` of each episode of a stack, whose content keys are given and whose metadata are plain."""
     columns = {name: _all_to_json(stack.metadata[name]) for name in sorted(stack.metadata)}
     same = {name: texts[0] for name, texts in columns.items() if texts.count(texts[0]) == len(texts)}
-    names = ", ".join(
-        f"{_to_json(name)}: ".replace("%", "%%") + (same[name].replace("%", "%%") if name in same else "%s") for name in columns
-    )
-    label = f'["%s", %s, {{{names}}}]'  # as `_to_json` writes that of `episode_digest`
-    values = (keys, _all_to_json(stack.ids), *(texts for name, texts in columns.items() if name not in same))
+    members = (f"{_literal(_to_json(name))}: {_literal(same[name]) if name in same else '%s'}" for name in columns)
+    label, values = f'["%s", %s, {{{", ".join(members)}}}', [keys, _all_to_json(stack.ids)]  # as `_to_json` writes that of `episode_digest`
+    values += [texts for name, texts in columns.items() if name not in same]
+    if stack.step_metadata:
+        label += ', "%s"'
+        values.append([_step_metadata_key({name: a[row] for name, a in stack.step_metadata.items()}) for row in range(len(keys))])
+    label += "]"
     return [hashlib.sha256((label % row).encode()).hexdigest() for row in zip(*values, strict=True)]
 
 
@@ -125,6 +127,11 @@ def _side_by_side(parts: Sequence[bytes | np.ndarray], rows: int) -> np.ndarray:
         joined[:, place : place + array.shape[-1]] = array
         place += array.shape[-1]
     return joined
+
+
+def _literal(text: str) -> str:
+    """For the left side of `%`."""
+    return text.replace("%", "%%")
 
 
 def _all_to_json(values: Sequence[str | int | float]) -> list[str]:

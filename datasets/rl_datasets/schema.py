@@ -8,7 +8,7 @@ reward_t and discount_t that followed. The last step holds only o_T; its action,
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -192,7 +192,8 @@ class EpisodeStack(NamedTuple):
     reward: np.ndarray  # [N, T+1] float32
     discount: np.ndarray  # [N, T+1] float32
     is_terminal: np.ndarray  # [N] bool
-    metadata: Mapping[str, list[str] | list[int] | list[float]]  # by column, N each
+    metadata: Mapping[str, Sequence[str | int | float]]  # by column, N each
+    step_metadata: Mapping[str, np.ndarray]  # by name, [N, T+1, ...]
 
     @property
     def length(self) -> int:
@@ -226,10 +227,11 @@ class Transition(NamedTuple):
 
 def stack_of(episode: Episode, place: int) -> EpisodeStack:
     """A stack of one."""
-    columns: dict[str, list[str] | list[int] | list[float]] = {key: [value] for key, value in episode.metadata.items()}  # type: ignore[dict-item]
+    columns = {key: [value] for key, value in episode.metadata.items()}
     arrays = (episode.action[None], episode.reward[None], episode.discount[None])
     observation = tree.map_structure(lambda leaf: leaf[None], episode.observation)
-    return EpisodeStack(np.array([place]), [episode.episode_id], observation, *arrays, np.array([episode.is_terminal]), columns)
+    beside = {name: array[None] for name, array in episode.step_metadata.items()}
+    return EpisodeStack(np.array([place]), [episode.episode_id], observation, *arrays, np.array([episode.is_terminal]), columns, beside)
 
 
 def as_bound(values: Any) -> Bound:

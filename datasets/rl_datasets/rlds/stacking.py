@@ -1,4 +1,4 @@
-"""`read_stacks`: the episodes of our own data, those of one length and form decoded together.
+"""`read_stacks`: the episodes of our own data, those of one length and form decoded together, unless they have step metadata.
 
 Short episodes cost as much each as ten kilobytes of a long one when they are decoded one by one. Their records are bytes of the same
 form where they have the same length, so that one look at the first of them tells where everything lies in all.
@@ -13,6 +13,7 @@ import tree
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.decoding import Layout, NotCanonical, read_layout
+from rl_datasets.rlds.features import StoredArray
 from rl_datasets.rlds.framing import HEAD, LONGEST, TAIL, checksums_hold, record_places
 from rl_datasets.rlds.reader import RldsReader, Shard, records
 from rl_datasets.schema import EpisodeStack, named_leaves, stack_of
@@ -31,7 +32,8 @@ class _Form(NamedTuple):
 
 def read_stacks(reader: RldsReader, shard: Shard) -> Iterator[EpisodeStack]:
     """Yields all episodes of a file, in any order. Raises HindcastError as `reader.episodes_of` does, on the same damage."""
-    if not reader.is_own or not shard.path.is_file() or shard.path.stat().st_size > shard.episodes * (LONGEST + HEAD + TAIL):
+    is_plain = reader.is_own and not reader.spec.step_metadata and shard.path.is_file()
+    if not is_plain or shard.path.stat().st_size > shard.episodes * (LONGEST + HEAD + TAIL):
         yield from _one_by_one(reader, shard)
         return
     with shard.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
@@ -91,7 +93,8 @@ def _alike(rows: np.ndarray, form: _Form) -> np.ndarray:
 def _stack(reader: RldsReader, layout: Layout, numbers: np.ndarray, rows: np.ndarray) -> EpisodeStack | None:
     """Decodes records of one form. None where that takes a look at each of them, as where one is damaged."""
     try:
-        arrays = {key: array.decode_alike(rows, layout[array.key]) for key, array in reader.episode_arrays.items()}
+        stored = {key: array for key, array in reader.episode_arrays.items() if isinstance(array, StoredArray)}
+        arrays = {key: array.decode_alike(rows, layout[array.key]) for key, array in stored.items()}
         columns = {key: column.decode_alike(rows, layout[column.key]) for key, column in reader.episode_columns.items()}
         leaves = [arrays[name] for name, _ in named_leaves(reader.spec.observation, "observation")]
         action, reward, discount, is_terminal = (arrays[name] for name in ("action", "reward", "discount", "is_terminal"))
@@ -101,4 +104,4 @@ def _stack(reader: RldsReader, layout: Layout, numbers: np.ndarray, rows: np.nda
     if not reward.shape[1] or len({array.shape[1] for array in arrays.values()}) > 1:
         return None
     observation = tree.unflatten_as(reader.spec.observation, leaves)
-    return EpisodeStack(numbers, [*map(str, ids)], observation, action, reward, discount, is_terminal[:, -1], columns)
+    return EpisodeStack(numbers, [*map(str, ids)], observation, action, reward, discount, is_terminal[:, -1], columns, {})
