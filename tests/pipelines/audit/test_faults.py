@@ -57,3 +57,15 @@ def test_every_fault_is_found_and_the_first_broken_link_named(world: World, faul
         assert found[0].found
         assert found[0].mend
     assert is_clean()
+
+
+def test_data_that_are_read_while_they_are_hashed_are_read_as_well(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipelines.lineage.audit.datasets.LARGE", 0)
+    monkeypatch.setattr("pipelines.lineage.audit.datasets._known", {})
+    assert not troubles(audit_project(deep=True))
+    expected = consistent_faults.a_bit_in_a_shard_with_the_lock_renewed(world, random.Random(0))
+    try:
+        found = [finding for finding in audit_project(deep=True) if finding.verdict is Verdict.BROKEN]
+    finally:
+        world.restore()
+    assert expected.names(found[0].stage, found[0].subjects)
