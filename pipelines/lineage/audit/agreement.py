@@ -111,9 +111,15 @@ def _outputs(scene: Scene, stage: Stage, record: Record) -> Iterator[Finding]:
     """
     commit = scene.once("commits of records", partial(_first_commits, scene)).get(record.path)
     then = commit and scene.once(f"{LOCK} in {commit}", partial(_lock_in, commit)).get(stage.name)
-    if not then or stage.locked is None or any(then.get(part) != stage.locked.get(part) for part in ("cmd", "params")):
+    if not then or stage.locked is None or then.get("params") != stage.locked.get("params"):
         return
     before = {kind: {entry["path"]: entry["md5"] for entry in then.get(kind, ())} for kind in ("deps", "outs")}
+    if then.get("cmd") != stage.locked.get("cmd"):
+        if all(before[kind] == stage.locked_hashes(kind) for kind in before):  # so it is that run's entry, with another command
+            link, where = f"command by {LOCK} when {record.path} was committed", f"{LOCK}/{stage.name}/cmd"
+            mend = f"{LOCK} was edited since: restore its line, or run 'dvc repro --force {stage.name}'"
+            yield broken(stage.name, link, where, expected=then.get("cmd"), found=stage.locked.get("cmd"), mend=mend)
+        return
     if before["deps"] != stage.locked_hashes("deps") or any(_is_other_result(record, other) for other in scene.records(stage.name)):
         return
     now = stage.locked_hashes("outs")

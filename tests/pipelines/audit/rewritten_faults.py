@@ -72,7 +72,8 @@ def an_input_lost_from_the_pipeline_and_the_lock(world: World, rng: random.Rando
 @kind
 def another_command_in_the_pipeline_and_the_lock(world: World, rng: random.Random) -> Expected:
     name = rng.choice(["collect", "check", "split", "train", "evaluate"])
-    ran, other = f"python -m pipelines.{name} ", rng.choice(["cp -r /forged/", f"python -m pipelines.{name} -v ", "python forge.py "])
+    ran = f"python -m pipelines.{name} "
+    other = rng.choice(["cp -r /forged/", f"./wrapped {ran}", "python forge.py "])
     world.write("dvc.yaml", Path("dvc.yaml").read_text().replace(f"cmd: {ran}", f"cmd: {other}"))
     stages = world.lock()
     mine = [stage for stage in world.order if stage.partition("@")[0] == name]
