@@ -17,9 +17,7 @@ def run(key: str, params: Params) -> Path:
     member = params.combination(key)
     raw = paths.RAW / member.dataset / params.dataset(member.dataset).version
     digest = read_input(raw, f"collect@{member.dataset}", params).digest
-    folder = paths.COMBINE / member.into
-    write_link(folder, Link(member.dataset, raw.as_posix(), digest))
-    return folder
+    return write_link(paths.COMBINE / member.into, Link(member.dataset, raw.as_posix(), digest))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from rl_datasets.files import remove_stale
 
 console = Console(stderr=True)
 
-Run = Callable[[str, Params], Path]  # (key of the data set or experiment, all parameters) -> the folder that it wrote
+Run = Callable[[str, Params], Path]  # (key of the data set or experiment, all parameters) -> the folder or file that it wrote
 
 
 def main(stage: str, run: Run, keyed: bool = True) -> None:
@@ -31,7 +31,7 @@ def main(stage: str, run: Run, keyed: bool = True) -> None:
         with recording(job) as outcome:
             for folder in paths.written_for(key):
                 remove_stale(folder)
-            outcome.folders.append(run(key, load_params()))
+            outcome.written.append(run(key, load_params()))
     except KeyboardInterrupt:
         console.print(f"[bold red]{job} was interrupted.[/] Nothing that was there before was changed; run the same command again.")
         sys.exit(130)

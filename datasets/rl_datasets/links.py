@@ -15,8 +15,11 @@ class Link:
     digest: str
 
 
-def write_link(folder: Path, link: Link) -> None:
-    write_json(folder / f"{link.dataset}.json", asdict(link))
+def write_link(folder: Path, link: Link) -> Path:
+    """Returns the file, which has the name of the data set."""
+    file = folder / f"{link.dataset}.json"
+    write_json(file, asdict(link))
+    return file
 
 
 def read_links(folder: Path) -> list[Link]:

@@ -22,9 +22,9 @@ from rl_datasets.manifest import FILE_NAME, Manifest, read_manifest
 
 @dataclass
 class Outcome:
-    """What the stage tells its record: the folders that it wrote."""
+    """What the stage tells its record: the folders and files that it wrote."""
 
-    folders: list[Path] = field(default_factory=list)
+    written: list[Path] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ def _finish(begin: _Begin, outcome: Outcome, kind: str, error: str, folder: Path
 
 
 def _event(begin: _Begin, outcome: Outcome, kind: str, error: str) -> dict[str, Any]:
-    manifests = {folder: read_manifest(folder) for folder in outcome.folders if (folder / FILE_NAME).is_file()}
+    manifests = {folder: read_manifest(folder) for folder in outcome.written if (folder / FILE_NAME).is_file()}
     run = {**begin.facets[RUN], "seconds": round(time.monotonic() - begin.clock, 3)}
     facets = {**begin.facets, RUN: run, MACHINE: execution.machine()}
     facets["processing_engine"] = {"name": "python", "version": facets[MACHINE]["python"]}
     if error:
         facets["errorMessage"] = {"message": error, "programmingLanguage": "python"}
     inputs = _inputs(begin.inputs, list(manifests.values()))
-    outputs = [_output(place, manifests.get(place)) for place in outcome.folders]
+    outputs = [_output(place, manifests.get(place)) for place in outcome.written]
     return openlineage.event(kind, _iso(datetime.now(UTC)), begin.run_id, begin.job, facets, inputs, outputs)
 
 
@@ -108,10 +108,12 @@ def _inputs(begun: list[Content], manifests: list[Manifest]) -> list[dict[str, A
     return [_dataset(entries[path]) for path in sorted(entries)]
 
 
-def _output(folder: Path, manifest: Manifest | None) -> dict[str, Any]:
-    """A manifest names all else in its folder by SHA-256; of a folder without one, each file is named."""
+def _output(place: Path, manifest: Manifest | None) -> dict[str, Any]:
+    """A manifest names all else in its folder by SHA-256; of a folder without one, each file is named. A file is told with its folder."""
+    folder = place if place.is_dir() else place.parent
     if manifest is None:
-        names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        files = [place] if folder != place else [path for path in folder.rglob("*") if path.is_file()]
+        names = sorted(path.relative_to(folder).as_posix() for path in files)
         statistics: dict[str, Any] = {"fileCount": len(names)}
     else:
         names, statistics = [FILE_NAME], {"fileCount": len(manifest.files) + 1}

@@ -112,7 +112,7 @@ def run_stage(name: str) -> None:
         patch.setenv("DVC_STAGE", name)
         patch.setattr("sys.argv", [f"{kind}.py", key] if key else [f"{kind}.py"])
         with recording(name) as outcome:
-            outcome.folders.append(importlib.import_module(f"pipelines.{kind}").run(key, load_params()))
+            outcome.written.append(importlib.import_module(f"pipelines.{kind}").run(key, load_params()))
 
 
 def commit_to_dvc() -> None:

@@ -42,7 +42,7 @@ with recording(f"collect@{key}") as outcome:
     folder.mkdir(parents=True, exist_ok=True)
     seed = read_stage(WorkingTree(), f"collect@{key}")[1][f"datasets.{key}"]["seed"]
     (folder / "steps.csv").write_text(Path("data/walks.csv").read_text() * seed)
-    outcome.folders.append(folder)
+    outcome.written.append(folder)
 """
 
 

@@ -81,7 +81,7 @@ def run_collect(error: BaseException | None = None) -> None:
     with recording("collect@one") as outcome:
         if error:
             raise error
-        outcome.folders.append(made())
+        outcome.written.append(made())
 
 
 def the_event() -> dict:
@@ -116,6 +116,18 @@ def validate(event: dict) -> None:
     ]
     times = {"eventTime": event["eventTime"], "eventType": RunState(event["eventType"]), "producer": event["producer"]}
     assert RunEvent(run=run, job=job, inputs=inputs, outputs=outputs, **times).schemaURL == event["schemaURL"]
+
+
+def test_a_file_is_told_without_what_others_wrote_beside_it(project):
+    folder = Path("artifacts/combine/all")
+    folder.mkdir(parents=True)
+    (folder / "other.json").write_text("another stage's")
+    with recording("combine@one") as outcome:
+        (folder / "one.json").write_text("its own")
+        outcome.written.append(folder / "one.json")
+    (record,) = records_of(WorkingTree(), "combine@one")
+    (output,) = record.outputs
+    assert (output.path, output.files) == (folder.as_posix(), {"one.json": Hasher()((folder / "one.json").as_posix())})
 
 
 def test_a_record_says_what_was_run_on_what(project):
