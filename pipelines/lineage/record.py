@@ -112,8 +112,8 @@ def _output(place: Path, manifest: Manifest | None) -> dict[str, Any]:
     """A manifest names all else in its folder by SHA-256; of a folder without one, each file is named. A file is told with its folder."""
     folder = place if place.is_dir() else place.parent
     if manifest is None:
-        files = [place] if folder != place else [path for path in folder.rglob("*") if path.is_file()]
-        names = sorted(path.relative_to(folder).as_posix() for path in files)
+        written = [place] if folder != place else [path for path in folder.rglob("*") if path.is_file()]
+        names = sorted(path.relative_to(folder).as_posix() for path in written)
         statistics: dict[str, Any] = {"fileCount": len(names)}
     else:
         names, statistics = [FILE_NAME], {"fileCount": len(manifest.files) + 1}
