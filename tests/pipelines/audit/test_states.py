@@ -16,15 +16,6 @@ from tests.pipelines.audit.small_project import commit, git
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def project(real_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy in another folder by another name: nothing that the audit goes by is an absolute path."""
-    root = tmp_path / "moved and renamed"
-    shutil.copytree(real_project, root, symlinks=True)
-    monkeypatch.chdir(root)
-    return root
-
-
 def broken(findings: list[Finding]) -> list[tuple[str, str]]:
     return [(finding.stage, finding.link) for finding in findings if finding.verdict is Verdict.BROKEN]
 

@@ -13,14 +13,6 @@ from tests.pipelines.audit.rewritten_faults import reorder
 from tests.pipelines.audit.world import World
 
 
-@pytest.fixture
-def project(real_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "project"
-    shutil.copytree(real_project, root, symlinks=True)
-    monkeypatch.chdir(root)
-    return root
-
-
 def places(findings: list[Finding]) -> list[tuple[str, Verdict, tuple[str, ...]]]:
     return [(finding.stage, finding.verdict, finding.subjects) for finding in findings if finding.link.startswith("place of ")]
 
