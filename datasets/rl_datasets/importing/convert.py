@@ -213,8 +213,9 @@ class _Converter:
         edges = np.concatenate([[0], np.cumsum(length + 1)])
         at, last = edges[:-1], edges[1:] - 1
         leaves = {name: self._observation(name, kept, first_row, end_row, edges) for name, _ in self._observed()}
+        begins = self._begins(kept) - first_row
         action, reward = (
-            spread(self.makers[name].rows(first_row, end_row), start + offset, length, at, int(edges[-1]))
+            spread(self.makers[name].rows(first_row, end_row, begins), start + offset, length, at, int(edges[-1]))
             for name, offset in (("action", self.options.action_offset), ("reward", self.options.reward_offset))
         )
         is_terminal = self.extents.is_terminal[kept]
@@ -226,6 +227,11 @@ class _Converter:
         packed = Packed(edges, self.options.observation.nest(leaves, "observation"), action, reward, discount, labels, beside)
         yield from unpack(packed)
         self.report.keep(len(kept), int(length.sum()), int(is_terminal.sum()))
+
+    def _begins(self, kept: np.ndarray) -> np.ndarray:
+        """The first row of each episode from the first to the last of these, also of those between that are dropped."""
+        begins: np.ndarray = self.rows.start[kept[0] : kept[-1] + 1]
+        return begins
 
     def _observed(self) -> Iterator[tuple[str, ArrayMaker]]:
         return ((name, maker) for name, maker in self.makers.items() if name.startswith("observation"))
@@ -251,9 +257,10 @@ class _Converter:
         start, length, at, total = self.rows.start[kept], self.extents.kept[kept], edges[:-1], int(edges[-1])
         if self._has_extra(maker):
             lead = first_row + int(kept[0])  # one more row for each episode before
-            rows = maker.rows(lead, end_row + int(kept[-1]) + 1)
+            begins = self._begins(kept) + np.arange(kept[0], kept[-1] + 1) - lead
+            rows = maker.rows(lead, end_row + int(kept[-1]) + 1, begins)
             return spread(rows, start + kept - lead, length + 1, at, total), rows
-        rows = maker.rows(first_row, end_row)
+        rows = maker.rows(first_row, end_row, self._begins(kept) - first_row)
         return spread(rows, start - first_row, np.minimum(length + 1, self.rows.stop[kept] - start), at, total), rows
 
     def _require_joined(self, name: str, rows: np.ndarray, following: np.ndarray, kept: np.ndarray, first_row: int) -> None:

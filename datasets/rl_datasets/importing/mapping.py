@@ -53,7 +53,9 @@ class Array(_FromNames):
     entries: Mapping[str, "Array"] | None = None  # a Dict observation: leaf by name
     elements: Annotated[tuple["Array", ...] | None, BeforeValidator(_as_tuple)] = None  # a Tuple observation
     columns: Names = ()
-    missing: float | None = None  # takes the place of values that are missing or not a number; how many is counted
+    missing: Numbers | None = None  # takes the place of values that are missing or not a number; how many is counted
+    missing_marks: Numbers = ()  # numbers that stand for a missing one in the source, such as -999
+    carry: bool = False  # the last known value of the episode takes the place of a missing one, and `missing` where none comes before
     one_hot: bool = False  # the columns are a one-hot vector: stored is the index of its 1 as a category
     categories: Annotated[tuple[str | int, ...] | None, BeforeValidator(_as_tuple)] = None  # stored is the index of the value
     text: int | None = Field(None, gt=0)  # a string: stored are its UTF-8 bytes, so many, filled up with zeros
@@ -76,6 +78,8 @@ class Array(_FromNames):
             raise ValueError("a nest has no options of its own; give them to its leaves")
         if (self.one_hot, self.categories is not None, self.text is not None).count(True) > 1:
             raise ValueError("one_hot, categories and text exclude one another")
+        if (self.carry or self.missing_marks) and self.missing is None:
+            raise ValueError("carry and missing_marks need 'missing', the number that fills what is not known")
         return self
 
     def leaves(self, name: str) -> dict[str, "Array"]:
@@ -194,17 +198,24 @@ class MappingOptions(BuilderOptions):
     reference_returns: References | None = None
 
     @model_validator(mode="after")
+    def _next_is_alike(self) -> "MappingOptions":
+        if self.next_observation is None:
+            return self
+        if self.rows != "transitions":
+            raise ValueError(f"next_observation is for rows: transitions, found rows: {self.rows}, whose last row holds it")
+        own, other = self.observation.leaves("observation"), self.next_observation.leaves("observation")
+        if own.keys() != other.keys():
+            raise ValueError(f"next_observation has the leaves {sorted(other)}, but observation has {sorted(own)}")
+        if any(leaf.model_fields_set - {"columns"} for leaf in other.values()):
+            raise ValueError("next_observation is made as observation is; give only its columns")
+        if any(leaf.carry for leaf in own.values()):
+            raise ValueError("an observation with carry has no next_observation, which has no rows before it; leave that out")
+        return self
+
+    @model_validator(mode="after")
     def _consistent(self) -> "MappingOptions":
         if patterns := [name for name, column in self.step_metadata.items() if name != column and "*" in name + column]:
             raise ValueError(f"step_metadata.{patterns[0]} is a pattern, which keeps the columns' own names; put it in a list of names")
-        if self.next_observation is not None:
-            if self.rows != "transitions":
-                raise ValueError(f"next_observation is for rows: transitions, found rows: {self.rows}, whose last row holds it")
-            own, other = self.observation.leaves("observation"), self.next_observation.leaves("observation")
-            if own.keys() != other.keys():
-                raise ValueError(f"next_observation has the leaves {sorted(other)}, but observation has {sorted(own)}")
-            if any(leaf.model_fields_set - {"columns"} for leaf in other.values()):
-                raise ValueError("next_observation is made as observation is; give only its columns")
         if self.ends.kind == "breaks" and self.next_observation is None:
             raise ValueError("ends of kind breaks need next_observation")
         if self.ends.kind == "flags" and not (self.terminal or self.truncated or self.ends.column):

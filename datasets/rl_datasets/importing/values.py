@@ -7,15 +7,18 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.importing.mapping import Array
+from rl_datasets.importing.missing import filled, require_fillers
 from rl_datasets.importing.parts import Column, Part, shown
 from rl_datasets.importing.report import ImportReport
 from rl_datasets.schema import ArraySpec
 
+NOWHERE = np.zeros(0, np.int64)
 _STORED_AS = {"float64": "float32", np.dtype(np.longdouble).name: "float32"}
 
 
 def array_spec(name: str, array: Array, columns: Sequence[Column], part: Part) -> ArraySpec:
     """Returns what is stored of an array. Raises HindcastError where its options do not fit the columns."""
+    require_fillers(name, array, columns, part)
     dtype, shape = _decoded(name, array, columns, part)
     if array.scale is not None or array.offset is not None:
         dtype = dtype if np.dtype(dtype).kind == "f" else "float32"
@@ -44,10 +47,12 @@ class ArrayMaker:
             f"{name} ({'column' if len(columns) == 1 else 'columns'} {', '.join(columns[:3])}{' ...' if len(columns) > 3 else ''})"
         )
 
-    def rows(self, start: int, stop: int) -> np.ndarray:
-        """Returns rows [start, stop), [stop - start, ...] of the spec's shape and dtype."""
+    def rows(self, start: int, stop: int, begins: np.ndarray = NOWHERE) -> np.ndarray:
+        """Returns rows [start, stop), [stop - start, ...] of the spec's shape and dtype. `begins` are those, counted from `start`, on
+        which episodes begin.
+        """
         values = self._join([self._part.read(column, start, stop) for column in self.columns])
-        values = self._decode(values, start)
+        values = self._decode(values, start, begins)
         values = self._cast(self._scale(values), start)
         return values.reshape(len(values), *self.spec.shape)
 
@@ -56,16 +61,11 @@ class ArrayMaker:
             return parts[0]
         return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
-    def _decode(self, values: np.ndarray, start: int) -> np.ndarray:
+    def _decode(self, values: np.ndarray, start: int, begins: np.ndarray) -> np.ndarray:
         array = self._array
         if self.spec.is_text:
             return self._as_texts(values)
-        if array.missing is not None and values.dtype.kind == "f":
-            gone = np.isnan(values)
-            if number := int(np.count_nonzero(gone)):
-                values = np.where(gone, values.dtype.type(array.missing), values)
-                told = f"replaced by {array.missing:g}."
-                self._report.count(f"{self.name}: {{}} missing values were {told}", number, f"{self.name}: {{}} missing value was {told}")
+        values = filled(values, array, begins, self.name, self._report)
         if array.one_hot:
             return self._one_hot(values, start)
         if array.categories is not None:

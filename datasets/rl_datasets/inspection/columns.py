@@ -38,7 +38,10 @@ def oddities_of_columns(head: Head, facts: Mapping[str, Facts], roles: Roles) ->
     yield from _categories(head, facts, roles)
     missing = [f"{name} ({facts[name].missing:,})" for name in roles.of("observation") if facts[name].missing and facts[name].is_number]
     if missing:
-        yield Oddity("missing_values", f"Values that are missing or not a number: {listed(missing)}.", "0 takes their place ('missing').")
+        answer = (
+            "What 'missing' says takes their place, 0 or the median; with 'carry: true' the episode's last known value, where there is one."
+        )
+        yield Oddity("missing_values", f"Values that are missing or not a number: {listed(missing)}.", answer)
     yield from _sentinels(head, facts, roles)
     aside = [name for name in head.columns if "propensit" in name.lower() or "prob" in name.lower()]
     if aside:
@@ -89,7 +92,9 @@ def _sentinels(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator
     if found:
         told = "far from all others, it seems to stand for a missing one"
         yield Oddity(
-            "sentinel", f"A value that comes again, {told}: {listed(found)}.", "Kept; empty it in the source for 'missing' to fill."
+            "sentinel",
+            f"A value that comes again, {told}: {listed(found)}.",
+            "Kept; 'missing_marks' lists such values for 'missing' to fill.",
         )
 
 

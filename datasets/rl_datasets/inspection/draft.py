@@ -69,27 +69,38 @@ def _array(role: str, head: Head, facts: Mapping[str, Facts], roles: Roles) -> A
     if role == "reward":
         return {"columns": names, "scale": -1} if roles.is_cost else names
     if texts := [name for name in columns if facts[name].levels]:
-        return _with_categories(role, columns, texts, facts, roles)
+        return _with_categories(role, columns, texts, head, facts, roles)
     nested = _nest(columns, facts)
     if nested:
         return {"entries": nested}
-    return _numbers(role, names, columns, facts)
+    return _numbers(role, names, columns, head, facts)
 
 
-def _numbers(role: str, names: Any, columns: Sequence[str], facts: Mapping[str, Facts]) -> Any:
+def _numbers(role: str, names: Any, columns: Sequence[str], head: Head, facts: Mapping[str, Facts]) -> Any:
     if role == "observation" and any(facts[name].missing for name in columns):
-        return {"columns": names, "missing": 0.0}
+        return {"columns": names, "missing": _fillers(columns, head, facts)}
     return names
 
 
-def _with_categories(role: str, columns: Sequence[str], texts: Sequence[str], facts: Mapping[str, Facts], roles: Roles) -> Any:
+def _fillers(columns: Sequence[str], head: Head, facts: Mapping[str, Facts]) -> float | list[float]:
+    """Returns 0, where each element with gaps has values on both sides of it or equal to it; otherwise the median of every element."""
+    lacking = [facts[name] for name in columns if facts[name].missing]
+    if all((fact.minimum or 0.0) <= 0 <= (fact.maximum or 0.0) for fact in lacking):
+        return 0.0
+    values = np.concatenate([head.arrays[name].reshape(len(head.arrays[name]), -1).astype(np.float64) for name in columns], axis=1)
+    medians = [float(np.median(known)) if len(known := column[~np.isnan(column)]) else 0.0 for column in values.T]
+    rounded = [float(f"{median:.4g}") for median in medians]
+    return rounded[0] if len(rounded) == 1 else rounded
+
+
+def _with_categories(role: str, columns: Sequence[str], texts: Sequence[str], head: Head, facts: Mapping[str, Facts], roles: Roles) -> Any:
     """Returns a nest of the numbers as one vector and each text as a category; of next_observation the columns alone, nested alike."""
     numbers = [name for name in columns if name not in texts]
     keys = texts if role == "observation" else [name for name in roles.of("observation") if facts[name].levels]
     stored = [{"columns": name, "categories": facts[name].levels} if role == "observation" else name for name in texts]
     if len(columns) == 1:
         return stored[0]
-    vector = {"numbers": _numbers(role, numbers if len(numbers) > 1 else numbers[0], numbers, facts)} if numbers else {}
+    vector = {"numbers": _numbers(role, numbers if len(numbers) > 1 else numbers[0], numbers, head, facts)} if numbers else {}
     return {"entries": {**vector, **dict(zip(keys, stored, strict=False))}}
 
 

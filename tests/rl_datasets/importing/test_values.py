@@ -11,6 +11,7 @@ from rl_datasets.schema import ArraySpec
 
 T = {"ends": {"kind": "lengths", "column": "length"}, "rows": "steps"}
 LENGTH = {"length": [3, 2]}
+nan = np.nan
 
 
 def rows(**arrays: Any) -> dict[str, np.ndarray]:
@@ -156,7 +157,6 @@ def test_multi_discrete_and_integer_vectors(imported) -> None:
 
 
 def test_one_hot_actions_become_an_index(imported, refused) -> None:
-    nan = np.nan
     arrays = rows(left=[1, nan, 0, 1, nan], right=[nan, 1, 1, 0, 1.0])  # a feature that is not there is missing
     options = {"action": {"columns": ["left", "right"], "one_hot": True}, "ignore": "a", **T}
     found = imported(arrays, **options)
@@ -191,6 +191,59 @@ def test_missing_values_are_replaced_only_where_declared(imported) -> None:
     found = imported(rows(o=values), observation={"columns": "o", "missing": -1}, **T)
     assert joined(found)[0].tolist() == [0, -1]
     assert "3 missing values were replaced by -1" in found.notes
+    each = imported(rows(o=values), observation={"columns": "o", "missing": [7, 8]}, **T)
+    assert joined(each)[[0, 4]].tolist() == [[0, 8], [7, 8]]
+    assert "3 missing values were replaced by 7, 8." in each.notes
+
+
+def test_the_last_known_value_is_carried_to_the_end_of_its_episode(imported) -> None:
+    values = np.array([[nan, 1], [2, nan], [nan, nan], [nan, 5], [6, nan]], np.float32)  # episodes of three rows and two
+    found = imported(rows(o=values), observation={"columns": "o", "missing": -1, "carry": True}, **T)
+    assert joined(found).tolist() == [[-1, 1], [2, 1], [2, 1], [-1, 5], [6, 5]]
+    assert "observation: 4 missing values became the last known one of the episode." in found.notes
+    assert "observation: 2 missing values were replaced by -1." in found.notes
+
+
+@pytest.mark.parametrize("rows_are", ["steps", "extra_observation"])
+def test_nothing_is_carried_from_an_episode_that_is_dropped(imported, rows_are) -> None:
+    extra = rows_are == "extra_observation"
+    lengths = np.array([2, 1, 2]) - extra  # the second has no transition
+    arrays = {"o": [[1.0], [nan], [2.0], [nan], [4.0]], "a": np.zeros((sum(lengths), 1)), "r": np.zeros(sum(lengths)), "length": lengths}
+    if extra:
+        arrays |= {"o": [[1.0], [nan], [nan], [4.0]], "length": [1, 1]}
+    options = {"ends": T["ends"], "rows": rows_are, "observation": {"columns": "o", "missing": 0, "carry": True}}
+    found = imported({name: np.asarray(value) for name, value in arrays.items()}, **options)
+    assert joined(found)[:, 0].tolist() == [1, 1, 0, 4]
+
+
+def test_numbers_that_stand_for_a_missing_one_are_filled(imported, refused) -> None:
+    whole = np.array([[0, -999], [1, 2], [3, -1], [5, 6], [-999, 8]], np.int32)
+    marked = {"columns": "o", "missing": 4, "missing_marks": [-999, -1]}
+    found = imported(rows(o=whole), observation=marked, **T)
+    assert joined(found).dtype == "int32"
+    assert joined(found).tolist() == [[0, 4], [1, 2], [3, 4], [5, 6], [4, 8]]
+    carried = imported(rows(o=whole), observation={**marked, "carry": True}, **T)
+    assert joined(carried).tolist() == [[0, 4], [1, 2], [3, 2], [5, 6], [5, 8]]
+    assert "row 0" in refused(rows(o=whole), observation={**marked, "missing": 0.5}, **T)
+
+
+def test_a_wrong_number_of_fillers_is_refused(refused) -> None:
+    assert "observation.missing has 3 numbers, but one or 2 are expected" in refused(
+        rows(), observation={"columns": "o", "missing": [1, 2, 3]}, **T
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"observation": {"columns": "o", "carry": True}}, "carry and missing_marks need 'missing'"),
+        ({"observation": {"columns": "o", "missing_marks": -1}}, "carry and missing_marks need 'missing'"),
+        ({"observation": {"columns": "o", "missing": 0, "carry": True}, "next_observation": "n"}, "with carry has no next_observation"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(imported, options, expected) -> None:
+    with pytest.raises(ValueError, match=expected):
+        imported(rows(n=np.zeros((5, 2))), ends=T["ends"], **options)
 
 
 def test_columns_are_joined_in_numeric_order_where_they_are_numbered(imported) -> None:

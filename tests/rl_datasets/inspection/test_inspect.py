@@ -378,6 +378,20 @@ def test_a_value_that_stands_for_a_missing_one_is_named(look, walk):
     assert "sentinel" not in kinds(look({**walk([20] * 10), "episode": ids}))
 
 
+def test_missing_values_are_filled_with_0_or_where_that_is_no_value_with_the_median(paste, walk):
+    table = ovens(walk)[["batch", "heat", "mass", "taste"]].assign(push=np.resize([0.5, -0.5], ROWS))
+    table.loc[3, "heat"] = np.nan
+    roles = {"observation": ["heat", "mass"], "action": ["push"], "reward": ["taste"]}
+    table.assign(heat=table.heat - table.heat.min()).to_csv("low.csv", index=False)
+    assert paste(inspect(Path("low.csv"), roles)).options["observation"] == {"columns": ["heat", "mass"], "missing": 0.0}
+    high = table.assign(heat=table.heat.abs() + 300, mass=12.34)
+    high.to_csv("high.csv", index=False)
+    pasted = paste(inspect(Path("high.csv"), roles))
+    median = float(f"{high.heat.median():.4g}")
+    assert pasted.options["observation"] == {"columns": ["heat", "mass"], "missing": [median, 12.34]}
+    assert pasted.episodes[0].observation[3, 0] == np.float32(median)
+
+
 def ovens(walk) -> pd.DataFrame:
     """Rows of a table whose action is one of three words, with a text that changes within episodes and one that does not."""
     data = walk(LENGTHS)
