@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.importing.parts import TIME
 from rl_datasets.inspection.facts import Facts
 from rl_datasets.inspection.head import Head, episode_lengths
 
@@ -177,17 +178,25 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
         if found:
             roles.add("id", found, "it stays the same over many rows, and never comes back")
             left.pop(found)
-    if roles.of("id") and not roles.of("sequence"):
-        ids = head.arrays[roles.of("id")[0]]
-        found = next((name for name, fact in left.items() if fact.is_number and fact.is_whole and _counts(head.arrays[name], ids)), None)
-        if found:
-            roles.add("sequence", found, f"it counts the rows of each '{roles.of('id')[0]}'")
-            left.pop(found)
+    if roles.of("id") and not roles.of("sequence") and (order := _order(roles.of("id")[0], left, head)):
+        roles.add("sequence", *order)
+        left.pop(order[0])
     if not roles.of("observation") and roles.of("action") and roles.of("reward"):
         for name, fact in left.items():
             aside = role_by_name(name) or _PROPENSITY.search(name.lower()) or _ASIDE.match(name.lower()) or fact.is_constant
             if fact.is_number and not aside:
                 roles.add("observation", name, "a number with no other role")
+
+
+def _order(named: str, facts: Mapping[str, Facts], head: Head) -> tuple[str, str] | None:
+    """Returns a column that orders the rows of each id, and why, or None: a count, or a time."""
+    ids = head.arrays[named]
+    for name, fact in facts.items():
+        if fact.is_number and fact.is_whole and _counts(head.arrays[name], ids):
+            return name, f"it counts the rows of each '{named}'"
+        if fact.column.dtype == TIME and not fact.missing and _is_clock(head.arrays[name], ids):
+            return name, f"the times of each '{named}' differ"
+    return None
 
 
 def _flagged(head: Head, roles: Roles) -> np.ndarray:
@@ -204,6 +213,17 @@ def _is_id(values: np.ndarray | None, fact: Facts, ends: np.ndarray) -> bool:
     changes = np.flatnonzero(values[1:] != values[:-1])
     at_ends = bool(np.isin(ends, [*changes, len(values) - 1]).all())
     return at_ends and 2 <= len(changes) + 1 == len(set(values.tolist())) <= len(values) // 4
+
+
+def _is_clock(times: np.ndarray, ids: np.ndarray) -> bool:
+    """Whether the times of each id differ, and rise with the rows unless the rows of ids stand mixed."""
+    import pandas as pd
+
+    rows = pd.DataFrame({"id": ids.reshape(len(ids)), "time": pd.to_datetime(times.reshape(len(times)), format="ISO8601", utc=True)})
+    if rows.duplicated().any() or not rows.id.duplicated().any():
+        return False
+    is_mixed = bool((rows.id != rows.id.shift()).sum() > rows.id.nunique())
+    return is_mixed or bool(rows.groupby("id", sort=False).time.is_monotonic_increasing.all())
 
 
 def _counts(values: np.ndarray, ids: np.ndarray) -> bool:

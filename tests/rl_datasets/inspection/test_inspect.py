@@ -308,6 +308,27 @@ def test_an_id_is_none_of_the_observations_beside_a_flag(paste, walk):
     assert (pasted.options["observation"], pasted.counts) == ("speed", (5, ROWS, 5))
 
 
+@pytest.mark.parametrize("order", ["together", "mixed"])
+def test_a_time_orders_the_rows_of_an_id(paste, walk, order):
+    data, start = walk(LENGTHS), pd.Timestamp("2026-01-31T12:00:00")
+    table = pd.DataFrame({
+        "trip": np.repeat(np.arange(5), LENGTHS),
+        "clock": [start + pd.Timedelta(seconds=10 * row) for row in range(ROWS)],
+        "made": start,
+        "speed": data["observation"][:, 0],
+        "throttle": data["action"][:, 0],
+        "fuel": data["reward"],
+    })  # fmt: skip
+    if order == "mixed":
+        table = table.sample(frac=1, random_state=0)
+    table.to_parquet("trips.parquet", index=False)
+    pasted = paste(inspect(Path("trips.parquet"), {"action": ["throttle"], "reward": ["fuel"]}))
+    assert pasted.options["ends"] == {"kind": "ids", "column": "trip", "sequence": "clock"}
+    assert pasted.counts == (5, ROWS - 5, 0)
+    whole = np.concatenate([episode.observation[:, 0] for episode in sorted(pasted.episodes, key=lambda episode: int(episode.episode_id))])
+    np.testing.assert_array_equal(whole, data["observation"][:, 0].astype(np.float32))
+
+
 def test_an_environment_that_differs_is_told(paste, walk):
     data = walk(LENGTHS)
     np.savez("log.npz", **data, terminal=last_rows())
