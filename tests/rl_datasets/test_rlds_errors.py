@@ -172,8 +172,8 @@ def test_a_fault_in_memory_is_noticed(vector, tmp_path, monkeypatch, fault):
 
 def test_a_fault_on_the_way_to_the_disk_is_noticed(vector, tmp_path, monkeypatch):
     """Records that are valid, but not where they were put."""
-    write_file = shards._write_file
-    monkeypatch.setattr(shards, "_write_file", lambda file, records: write_file(file, [records[i] for i in (0, 1, 3, 2)]))
+    write_records = shards.write_records
+    monkeypatch.setattr(shards, "write_records", lambda file, records: write_records(file, [records[i] for i in (0, 1, 3, 2)]))
     with pytest.raises(HindcastError, match="6 episodes differ from what was written, first 'episode-02'"):
         write(vector, tmp_path, shards=3)
 

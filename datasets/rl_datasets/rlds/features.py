@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import tensorflow_datasets as tfds
 import tree
 
 from rl_datasets.errors import HindcastError
@@ -39,7 +40,6 @@ from rl_datasets.rlds.example import (
     int_feature,
     rows_feature,
 )
-from rl_datasets.rlds.quiet_tensorflow import tfds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 
 STEP_METADATA = "metadata"  # the key of a step under which step metadata lie
@@ -213,6 +213,8 @@ class StoredArray:
             return rows(record, stored, self._row_bytes).view(self._dtype).reshape(-1, *self.spec.shape)
         if self._encoding == "zlib":
             return np.frombuffer(b"".join(zlib.decompress(value) for value in strings(record, stored)), self._dtype).copy()
+        import rl_datasets.rlds.quiet_tensorflow  # noqa: F401  (with which TFDS decodes images)
+
         return np.array([self._feature.decode_example(image).numpy() for image in strings(record, stored)], self._dtype)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import tensorflow_datasets as tfds
 import tree
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
@@ -20,7 +21,7 @@ from rl_datasets.recorded import FLAGS, Recorded
 from rl_datasets.rlds import features as codec
 from rl_datasets.rlds.decoding import SHORT, LayoutReader, NotCanonical
 from rl_datasets.rlds.features import STEP_METADATA, StoredArray, StoredColumn, StoredTexts, stored_steps
-from rl_datasets.rlds.quiet_tensorflow import tf, tfds
+from rl_datasets.rlds.framing import DamagedFile, read_records
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
 DESCRIPTION = ("dataset_info.json", "features.json", "metadata.json")
@@ -349,7 +350,7 @@ def _decoded(
 ) -> tuple[Arrays, Metadata]:
     try:
         return _decode(record, layouts, arrays, columns)
-    except (ValueError, KeyError, DecodeError, tf.errors.OpError) as error:
+    except (ValueError, KeyError, DecodeError) as error:
         raise HindcastError(f"{shard.path}, episode {number} of the file, cannot be decoded: {error}. {_MEND}") from error
 
 
@@ -362,6 +363,8 @@ def _decode(
         steps = {key: array.decode(record, layout[array.key]) for key, array in arrays.items()}
         metadata = {key: column.decode(record, layout[column.key]) for key, column in columns.items()}
     except NotCanonical:
+        from rl_datasets.rlds.quiet_tensorflow import tf
+
         canonical = tf.train.Example.FromString(record).SerializeToString(deterministic=True)
         if canonical == record:
             raise
@@ -376,13 +379,11 @@ def records(shard: Shard) -> Iterator[bytes]:
     """Yields the records of a file. Raises HindcastError where it is damaged or holds more or fewer than it should."""
     found = 0
     try:
-        for record in tf.compat.v1.io.tf_record_iterator(str(shard.path)):
+        for record in read_records(shard.path):
             yield record
             found += 1
-    except tf.errors.OpError as error:
+    except DamagedFile as error:
         size = f"{shard.path.stat().st_size} bytes" if shard.path.is_file() else "missing"
-        raise HindcastError(
-            f"{shard.path} ({size}) is damaged after {found} of {shard.episodes} episodes: {error.message}. {_MEND}"
-        ) from error
+        raise HindcastError(f"{shard.path} ({size}) is damaged after {found} of {shard.episodes} episodes: {error}. {_MEND}") from error
     if found != shard.episodes:
         raise HindcastError(f"{shard.path} holds {found} episodes, but dataset_info.json says {shard.episodes}. {_MEND}")

@@ -5,15 +5,14 @@ written to a file of its own. A TFRecord file is only its records end to end, so
 or are cut anew at other records. The cut depends on the records alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
 
-from rl_datasets.rlds.quiet_tensorflow import tf
+from rl_datasets.rlds.framing import HEAD, TAIL, write_records
 
 SHARD_BYTES = 64 * 2**20
 MIN_SHARDS = 8  # so that several readers have work; fewer only where there are fewer records
-_FRAME = 16  # bytes around each record: its length, that one's checksum, its own checksum
 _CHUNK = 2**20  # bytes copied at once
 
 
@@ -47,7 +46,7 @@ class ShardWriter:
         ends = list(accumulate(lengths, initial=0))
         if not self._parts:
             for file, (start, end) in zip(files, pairwise(ends), strict=True):
-                _write_file(file, self._waiting[start:end])
+                write_records(file, self._waiting[start:end])
             return
         if self._waiting:
             self._write_part()
@@ -56,21 +55,15 @@ class ShardWriter:
             for part, file in zip(parts, files, strict=True):
                 part.rename(file)
         else:
-            _recut(parts, files, [sum(self.sizes[start:end]) + _FRAME * (end - start) for start, end in pairwise(ends)])
+            _recut(parts, files, [sum(self.sizes[start:end]) + (HEAD + TAIL) * (end - start) for start, end in pairwise(ends)])
 
     def _write_part(self) -> None:
-        _write_file(self._part(len(self._parts)), self._waiting)
+        write_records(self._part(len(self._parts)), self._waiting)
         self._parts.append(len(self._waiting))
         self._waiting, self._waiting_bytes = [], 0
 
     def _part(self, number: int) -> Path:
         return self._prefix.with_name(f"{self._prefix.name}-{number:05d}")
-
-
-def _write_file(file: Path, records: Iterable[bytes]) -> None:
-    with tf.io.TFRecordWriter(str(file)) as writer:
-        for record in records:
-            writer.write(record)
 
 
 def _recut(parts: Sequence[Path], files: Sequence[Path], sizes: Sequence[int]) -> None:

@@ -12,11 +12,12 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import tensorflow_datasets as tfds
+
 from rl_datasets.digest import DatasetDigest, combined_digest, plain_metadata
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import WriteError
 from rl_datasets.rlds.features import check_spec, dataset_features, encode_episode
-from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY
 from rl_datasets.rlds.shards import ShardWriter
 from rl_datasets.rlds.verification import RecordCheck, verify
@@ -174,11 +175,11 @@ def _write_description(
 
 @contextmanager
 def _disk_errors(path: Path) -> Iterator[None]:
-    """Turns what TensorFlow and the system raise while files are written into one WriteError."""
+    """Turns what the system raises while files are written into a WriteError."""
     try:
         yield
-    except (OSError, tf.errors.OpError) as error:
-        raise WriteError(path, getattr(error, "message", None) or getattr(error, "strerror", None) or str(error)) from error
+    except OSError as error:
+        raise WriteError(path, error.strerror or str(error)) from error
 
 
 def _listed(columns: Mapping[str, type]) -> str:
