@@ -6,12 +6,12 @@ constant (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_form
 TensorFlow reads and writes such files at the speed of memory, and takes two seconds to import; so it does only where there is much.
 """
 
+import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from mmap import mmap
 from pathlib import Path
-from struct import Struct, error
 
 import numpy as np
 
@@ -21,8 +21,8 @@ MUCH = 1 << 22  # bytes of a file
 _BLOCK = 1 << 18  # bytes of which checksums are computed at once, about what a processor's cache holds
 _POLYNOMIAL, _MASK = 0x82F63B78, np.array(0xA282EAD8, np.uint32)  # an array, which is added to modulo 2**32 without a warning
 _BEGIN = (0x641F6454).to_bytes(4, "little")  # four bytes that bring the register from zero to all ones, with which CRC-32C begins
-_length_at = Struct("<Q").unpack_from
-_framed = Struct("<QI").pack
+_length_at = struct.Struct("<Q").unpack_from
+_framed = struct.Struct("<QI").pack
 
 
 class DamagedFile(Exception):  # noqa: N818  (no error of a caller's: what a reader tells of it depends on where the file stands)
@@ -47,8 +47,8 @@ def read_records(file: Path) -> Iterator[bytes]:
     try:
         much = file.stat().st_size > MUCH
         content = b"" if much else file.read_bytes()
-    except OSError as fault:
-        raise DamagedFile(fault.strerror or str(fault)) from fault
+    except OSError as error:
+        raise DamagedFile(error.strerror or str(error)) from error
     if much:
         yield from _read_much(file)
         return
@@ -72,7 +72,7 @@ def _whole_frames(content: bytes | mmap) -> list[int]:
     try:
         while (place := place + _length_at(content, place)[0] + around) <= end:
             places.append(place)
-    except error:  # fewer bytes than a length has
+    except struct.error:  # fewer bytes than a length has
         pass
     return places
 
