@@ -22,6 +22,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams, SplitSection
 from rl_datasets.validation import validated, validated_over
 from rl_datasets.words import count
+from trainer.fitted_q.params import FittedQParams
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
 
 COMBINE_BUILDER = "combine"
@@ -95,8 +96,17 @@ class TrainParams(_Section):
 
 
 class EvaluateParams(_Section):
-    episodes: int = Field(gt=0)
+    """By episodes in the environment, by fitted Q evaluation on the data alone, or by both."""
+
     seed: Seed
+    episodes: int | None = Field(None, gt=0)
+    fitted_q: FittedQParams | None = None
+
+    @model_validator(mode="after")
+    def _one_at_least(self) -> "EvaluateParams":
+        if self.episodes is None and self.fitted_q is None:
+            raise ValueError("give episodes (played in the environment), or fitted_q: {} (told from the data alone), or both")
+        return self
 
 
 class ExperimentParams(_Section):
@@ -248,6 +258,30 @@ def validate_all(params: Params) -> None:
     for algorithm, presets in params.learners.items():
         for preset in presets:
             params.preset(algorithm, preset)
+    for experiment in params.experiments:
+        _require_environment(params, experiment)
+
+
+NO_ENVIRONMENT = (
+    "Where the data have no environment that can be made here, evaluate on the data alone: put 'fitted_q: {}' in the place of 'episodes' "
+    "under 'evaluate'."
+)
+
+
+def _require_environment(params: Params, key: str) -> None:
+    """Raises HindcastError where episodes are to be played in an environment of imported data that cannot be made."""
+    experiment = params.experiments[key]
+    options = params.builder_options(experiment.dataset)
+    env_id = getattr(options, "env_id", None)
+    if experiment.evaluate.episodes is None or env_id is None or params.datasets[experiment.dataset].builder == "gymnasium":
+        return
+    from rl_datasets.environments import make_env  # Gymnasium, only where there is a doubt
+
+    with _at(f"experiments.{key}.evaluate.episodes"):
+        try:
+            make_env(env_id).close()
+        except HindcastError as error:
+            raise HindcastError(f"{error} {NO_ENVIRONMENT}") from error
 
 
 def _require(name: str, known: Iterable[str], path: str, what: str) -> None:

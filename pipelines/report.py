@@ -1,9 +1,11 @@
 """Gathers all experiments into one page, artifacts/report/index.html, and one list, artifacts/report/summary.json."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich import box
+from rich.console import Group
 from rich.table import Table
 
 from pipelines import paths
@@ -18,6 +20,11 @@ from trainer.metrics import CONFIDENCE
 
 PAGE = "index.html"
 SUMMARY = "summary.json"
+TEXTS = ("experiment", "dataset")
+NUMBERS = (  # of each way to evaluate
+    ("return_mean", "return_std", "iqm", "iqm_low", "iqm_high", "behaviour_return_mean"),
+    ("fitted_q_value", "fitted_q_value_low", "fitted_q_value_high", "fitted_q_behaviour", "fitted_q_calibration", "fitted_q_flags"),
+)
 
 
 def run(_key: str, params: Params) -> Path:
@@ -37,19 +44,20 @@ def run(_key: str, params: Params) -> Path:
     return paths.REPORT
 
 
-def results_table() -> Table:
-    """Returns the table of experiments by data set, from summary.json, for a terminal of 80 columns.
+def results_table() -> Group:
+    """Returns the tables of experiments by data set, from summary.json, for a terminal of 80 columns: as played, and as estimated.
 
     Raises HindcastError where there is no report yet, or where it is damaged.
     """
     rows = _read_summary(paths.REPORT / SUMMARY)
-    table = Table(title="Returns of the final policies", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, header_style="")
+    played, estimated = ([row for row in rows if key in row] for key in ("return_mean", "fitted_q_value"))
+    return Group(*([_played_table(played)] if played else []), *([_estimate_table(estimated)] if estimated else []))
+
+
+def _played_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     scored = any(row["normalized_score"] is not None for row in rows)
-    table.add_column("")
-    for name in ("mean \u00b1 SD", "IQM", f"{CONFIDENCE:.0%} interval", *(["score"] if scored else [])):
-        table.add_column(name, justify="right", no_wrap=True)
-    for dataset in dict.fromkeys(row["dataset"] for row in rows):
-        members = [row for row in rows if row["dataset"] == dataset]
+    table = _table("Returns of the final policies", "mean \u00b1 SD", "IQM", f"{CONFIDENCE:.0%} interval", *(["score"] if scored else []))
+    for dataset, members in _by_dataset(rows):
         table.add_section()
         table.add_row(dataset, f"behaviour {number(members[0]['behaviour_return_mean'])}", style="dim")
         for row in members:
@@ -64,20 +72,63 @@ def results_table() -> Table:
     return table
 
 
+def _estimate_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Discounted, with what the same estimator is off by for the behaviour, and the number of warnings."""
+    played = any("discounted_return_mean" in row for row in rows)
+    columns = ("estimate", f"{CONFIDENCE:.0%} interval", *(["played"] if played else []), "off by", "warnings")
+    table = _table("Discounted returns as the data alone tell them (fitted Q)", *columns)
+    for dataset, members in _by_dataset(rows):
+        table.add_section()
+        table.add_row(dataset, f"behaviour {number(members[0]['fitted_q_behaviour'])}", style="dim")
+        for row in members:
+            true = row.get("discounted_return_mean")
+            table.add_row(
+                row["experiment"],
+                number(row["fitted_q_value"]),
+                f"{number(row['fitted_q_value_low'])} to {number(row['fitted_q_value_high'])}",
+                *([("none" if true is None else number(true))] if played else []),
+                number(row["fitted_q_calibration"]),
+                str(row["fitted_q_flags"]),
+            )
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, header_style="")
+    table.add_column("")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _by_dataset(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    names = dict.fromkeys(row["dataset"] for row in rows)
+    return [(name, [row for row in rows if row["dataset"] == name]) for name in names]
+
+
 def _read_summary(path: Path) -> list[dict[str, Any]]:
     rows = read_json(path)
-    texts, numbers = ("experiment", "dataset"), ("behaviour_return_mean", "return_mean", "return_std", "iqm", "iqm_low", "iqm_high")
     for row in rows if isinstance(rows, list) and rows else [None]:
-        values = row if isinstance(row, dict) else {}
-        is_whole = all(isinstance(values.get(key), str) for key in texts) and all(
-            isinstance(values.get(key), int | float) for key in numbers
-        )
-        if not is_whole or not isinstance(values.get("normalized_score", ""), int | float | None):
+        if not _is_whole(row):
+            texts = ", ".join((*TEXTS, *NUMBERS[0]))
             raise HindcastError(
-                f"{path} holds {str(row)[:80]!r}, but a list of objects with {', '.join((*texts, *numbers))} and normalized_score is "
-                "expected. Restore it with 'dvc checkout --force', or rebuild it with 'dvc repro --force report'."
+                f"{path} holds {str(row)[:80]!r}, but a list of objects with {texts} and normalized_score, or with "
+                f"{', '.join(NUMBERS[1])}, is expected. "
+                "Restore it with 'dvc checkout --force', or rebuild it with 'dvc repro --force report'."
             )
     return list(rows)
+
+
+def _is_whole(row: Any) -> bool:
+    """Whether an object has all that the tables show of at least one way to evaluate."""
+    values = row if isinstance(row, dict) else {}
+    ways = [names for names in NUMBERS if names[0] in values]
+    return (
+        all(isinstance(values.get(key), str) for key in TEXTS)
+        and bool(ways)
+        and all(isinstance(values.get(key), int | float) for names in ways for key in names)
+        and ("return_mean" not in values or isinstance(values.get("normalized_score", ""), int | float | None))
+    )
 
 
 if __name__ == "__main__":

@@ -3,16 +3,22 @@
 import argparse
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines import paths
 from pipelines.lineage.record import recording
 from pipelines.params import Params, load_params
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import remove_stale
+
+if TYPE_CHECKING:
+    from trainer import loop  # with JAX, which only some stages need
 
 console = Console(stderr=True)
 
@@ -39,3 +45,24 @@ def main(stage: str, run: Run, keyed: bool = True) -> None:
         console.print(f"[bold red]{job} failed.[/]", end=" ")
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
+
+
+@contextmanager
+def reporting(title: str) -> Iterator[Callable[["loop.Progress"], None]]:
+    """Shows a bar with updates a second (of all seeds at once), the share of time spent waiting for data, and the time left.
+
+    It stays when training is done, and goes when an error ends it.
+    """
+    columns = (TextColumn(title), BarColumn(bar_width=12), MofNCompleteColumn(), TextColumn("{task.fields[speed]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        shown = bar.add_task(title, total=None, speed="compiling")
+
+        def report(progress: "loop.Progress") -> None:
+            speed = f"{progress.rate:,.0f} updates/s, {progress.waiting:.0%} waiting, {progress.remaining:,.0f} s left"
+            bar.update(shown, total=progress.updates, completed=progress.step, speed=speed)
+
+        try:
+            yield report
+        except BaseException:  # whatever it is, its message is to stand alone
+            bar.update(shown, visible=False)
+            raise

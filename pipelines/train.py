@@ -3,19 +3,17 @@
 import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from pipelines import paths
 from pipelines.inputs import parameters_of, read_input
 from pipelines.params import ExperimentParams, Params
-from pipelines.stage import console, main
+from pipelines.stage import console, main, reporting
 from rl_datasets.files import read_json, replacing
 from rl_datasets.manifest import Input, Manifest, package_versions, write_manifest
 from rl_datasets.rlds import DESCRIPTION, read_spec
@@ -76,7 +74,7 @@ def run(key: str, params: Params) -> Path:
     checkpoints = CheckpointFolder(paths.CHECKPOINTS / key, task.fingerprint)
     feed, why = training_feed(task.stream, task.spec, task.plan.seeds, task.experiment.train.batch_size, params.runtime.feed)
     console.print(f"train@{key}: feed {why}", highlight=False, soft_wrap=True)
-    with reporting(key) as report:
+    with reporting(f"train@{key}") as report:
         fitted = loop.fit(
             task.learner,
             task.preprocessor,
@@ -186,33 +184,6 @@ def notes(task: Task, fitted: loop.Fitted) -> Iterator[str]:
     if train.select and fitted.choice:
         yield selection_note(train.select, fitted.choice, train.seeds, fitted.step)
     yield from map(str, symptoms(task, fitted.rows))
-
-
-@contextmanager
-def reporting(key: str) -> Iterator[Callable[[loop.Progress], None]]:
-    """Shows a bar with updates a second (of all seeds at once), the share of time spent waiting for data, and the time left.
-
-    It stays when training is done, and goes when an error ends it.
-    """
-    columns = (
-        TextColumn(f"train@{key}"),
-        BarColumn(bar_width=12),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as bar:
-        shown = bar.add_task(key, total=None, speed="compiling")
-
-        def report(progress: loop.Progress) -> None:
-            speed = f"{progress.rate:,.0f} updates/s, {progress.waiting:.0%} waiting, {progress.remaining:,.0f} s left"
-            bar.update(shown, total=progress.updates, completed=progress.step, speed=speed)
-
-        try:
-            yield report
-        except BaseException:  # whatever it is, its message is to stand alone
-            bar.update(shown, visible=False)
-            raise
 
 
 if __name__ == "__main__":

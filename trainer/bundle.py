@@ -169,11 +169,7 @@ def stack_bundles(bundles: Sequence[Bundle]) -> Callable[[Tree], np.ndarray]:
 
     The bundles must be of one experiment: same learner, parameters and spec (HindcastError).
     """
-    if not bundles:
-        raise HindcastError("No policy bundle was given; at least one is expected.")
-    for key in ("algorithm", "params", "spec", "updates"):
-        if any(bundle.description[key] != bundles[0].description[key] for bundle in bundles):
-            raise HindcastError(f"These policies differ in '{key}', so they cannot act as one experiment. Evaluate them apart.")
+    require_alike(bundles)
     spec, learner = bundles[0].spec, bundles[0].learner
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *((bundle.preprocessor, bundle.policy) for bundle in bundles))
     preprocessor, policy = jax.device_put(stacked)
@@ -183,6 +179,15 @@ def stack_bundles(bundles: Sequence[Bundle]) -> Callable[[Tree], np.ndarray]:
         return np.asarray(_act_many(learner, preprocessor, policy, inputs), spec.action.dtype)
 
     return act
+
+
+def require_alike(bundles: Sequence[Bundle]) -> None:
+    """Raises HindcastError unless there are bundles, all of one experiment: same learner, parameters and spec."""
+    if not bundles:
+        raise HindcastError("No policy bundle was given; at least one is expected.")
+    for key in ("algorithm", "params", "spec", "updates"):
+        if any(bundle.description[key] != bundles[0].description[key] for bundle in bundles):
+            raise HindcastError(f"These policies differ in '{key}', so they cannot act as one experiment. Evaluate them apart.")
 
 
 def check_observation(observation: Tree, spec: EnvSpec, leading: int) -> Tree:

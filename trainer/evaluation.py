@@ -35,6 +35,7 @@ class EvaluationEpisode(NamedTuple):
     length: int
     is_terminal: bool
     success: bool | None  # None where the environment does not report it
+    discounted_return: float | None = None  # where a gamma is given
 
 
 def environment_seeds(seed: int, episodes: int) -> list[int]:
@@ -59,17 +60,19 @@ def evaluate_policies(
     policies: int,
     episodes: int,
     seed: int,
+    gamma: float | None = None,
     advance: Callable[[int], None] = lambda count: None,  # noqa: ARG005
 ) -> list[EvaluationEpisode]:
     """Plays S policies for exactly `episodes` episodes each; returns policies * episodes rows, by policy and then episode.
 
     `act` maps raw observations [S, N, ...] to actions [S, N, ...], row s by policy s; N never changes, and rows of environments
-    that have finished are repeated. Equal arguments give equal rows. `advance` is called with 1 as each episode ends.
+    that have finished are repeated. Equal arguments give equal rows, and with a `gamma` they hold discounted returns too. `advance`
+    is called with 1 as each episode ends.
     Raises HindcastError where an environment raises or an episode does not end: one episode less would be another average.
     """
     count = min(episodes, max(ENVIRONMENTS // policies, 1))
     seeds = environment_seeds(seed, episodes)
-    slots = [_Slot(make_env, policy, range(first, episodes, count), seeds) for policy in range(policies) for first in range(count)]
+    slots = [_Slot(make_env, policy, range(first, episodes, count), seeds, gamma) for policy in range(policies) for first in range(count)]
     try:
         return sorted(_play(slots, act, (policies, count), advance), key=lambda row: (row.policy, row.episode))
     finally:
@@ -98,12 +101,12 @@ def _play(slots: Sequence["_Slot"], act: Act, shape: tuple[int, int], advance: C
 class _Slot:
     """One environment, and the episodes that it plays one after the other."""
 
-    def __init__(self, make_env: MakeEnv, policy: int, episodes: Sequence[int], seeds: Sequence[int]) -> None:
+    def __init__(self, make_env: MakeEnv, policy: int, episodes: Sequence[int], seeds: Sequence[int], gamma: float | None) -> None:
         self.env = make_env()
         self.observation: Any = None
         self.is_idle = False
         self._action = _action_converter(self.env)
-        self._policy, self._seeds = policy, seeds
+        self._policy, self._seeds, self._gamma = policy, seeds, gamma
         self._episodes = iter(episodes)
         self._start()
 
@@ -114,6 +117,8 @@ class _Slot:
         except Exception as error:
             raise self._error(f"raised {type(error).__name__} at step {self._length}: {error}") from error
         self._return += float(reward)
+        if self._gamma is not None:
+            self._discounted += self._gamma**self._length * float(reward)
         self._length += 1
         if not (terminated or truncated):
             if self._length >= STEP_LIMIT:
@@ -121,13 +126,14 @@ class _Slot:
             return None
         success = next((bool(info[key]) for key in SUCCESS_KEYS if key in info), None)
         seed = self._seeds[self._episode]
-        row = EvaluationEpisode(self._policy, self._episode, seed, self._return, self._length, bool(terminated), success)
+        discounted = None if self._gamma is None else self._discounted
+        row = EvaluationEpisode(self._policy, self._episode, seed, self._return, self._length, bool(terminated), success, discounted)
         self._start()
         return row
 
     def _start(self) -> None:
         """Begins the next episode. Once there is none, the last observation stays, for `act` takes a full batch."""
-        self._return, self._length = 0.0, 0
+        self._return, self._discounted, self._length = 0.0, 0.0, 0
         self._episode = next(self._episodes, -1)
         if self._episode < 0:
             self.is_idle = True

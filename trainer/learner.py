@@ -142,12 +142,35 @@ class SquashedGaussianParams(Group):
     log_std_affine: tuple[float, float] | None = None  # log_std becomes a * log_std + b, both learnt from these values (CORL: 1, -1)
 
 
-class Learner(Protocol[State]):
-    """Learner(params, spec, updates): immutable and hashable; pure methods over pytrees; the caller jits and vmaps.
+class Trainable(Protocol[State]):
+    """What `loop.fit` drives: immutable, with pure methods over pytrees; the caller jits and vmaps.
 
-    Observations arrive as the spec nests them, leaves [B, ...]: float leaves normalised, categories and images as stored.
-    Actions arrive and leave as the environment takes them: [B, ...] in the spec's bounds. Rewards arrive transformed.
+    Observations arrive as the spec nests them, leaves [B, ...]. Actions arrive as the environment takes them: [B, ...] in the
+    spec's bounds. Rewards arrive transformed.
     A state is a NamedTuple with at least `step` (int32 scalar), `key` (a typed PRNG key) and `params` (weights by network).
+    """
+
+    def init(self, key: Array, *given: Tree) -> State:
+        """The first state, from a key and, where the caller has such for each seed, what it is given."""
+        ...
+
+    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
+        """One step of every optimiser. The metrics hold `loss`, all that is minimised, and whatever else is worth a curve."""
+        ...
+
+    def losses(self, state: State, batch: Transition) -> Metrics:
+        """The metrics of `update` without one: for validation. Uses the state's key, and returns no state."""
+        ...
+
+    def policy(self, state: State) -> Tree:
+        """Returns what a run is for: of a learner, the part of the state that `act` and `sample` need, averaged with `ema_decay`."""
+        ...
+
+
+class Learner(Trainable[State], Protocol[State]):
+    """Learner(params, spec, updates): what `fit` drives, hashable too, and a policy to act by.
+
+    Float leaves of observations arrive normalised, categories and images as stored. Actions leave as they arrive.
     """
 
     Params: ClassVar[type[LearnerParams]]
@@ -159,18 +182,6 @@ class Learner(Protocol[State]):
         """
 
     def init(self, key: Array) -> State: ...
-
-    def update(self, state: State, batch: Transition) -> tuple[State, Metrics]:
-        """One step of every optimiser. The metrics hold `loss`, all that is minimised, and whatever else is worth a curve."""
-        ...
-
-    def losses(self, state: State, batch: Transition) -> Metrics:
-        """The metrics of `update` without one: for validation. Uses the state's key, and returns no state."""
-        ...
-
-    def policy(self, state: State) -> Tree:
-        """Returns the part of the state that `act` and `sample` need, averaged with `ema_decay`: what a policy bundle stores."""
-        ...
 
     def act(self, policy: Tree, observation: Tree) -> Array:
         """The deterministic action, [B, ...]."""

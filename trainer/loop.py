@@ -12,7 +12,7 @@ import numpy as np
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Transition, Tree
 from trainer.feed import Ahead, Feed, Placed, Superbatch, TableFeed
-from trainer.learner import Learner
+from trainer.learner import Trainable
 from trainer.points import ENVIRONMENT, TRAIN, VALIDATION, Row
 from trainer.preprocessing import Preprocessor
 from trainer.program import Precision, Program, Source, compile_program, from_named_arrays, named_arrays, shape_of
@@ -84,11 +84,12 @@ class Fitted(NamedTuple):
 
 
 def fit(
-    learner: Learner[Any],
+    learner: Trainable[Any],
     preprocessor: Preprocessor,
     feed: Feed | TableFeed,
     plan: Plan,
     *,
+    given: Sequence[Tree] | None = None,
     validation: Transition | None = None,
     checkpoints: Checkpoints | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008 (immutable)
@@ -96,10 +97,10 @@ def fit(
 ) -> Fitted:
     """Trains one policy a seed for `plan.updates` updates. A function of its arguments: equal ones give equal bits, resumed or not.
 
-    `validation` holds batches [V, B, ...] on which every point of the curves repeats the losses without an update. `devices` are
-    by default all accelerators, or one CPU with all its cores (see trainer/program.py). Of several processes (jax.distributed),
-    each calls it alike and feeds its own rows of every batch. Raises HindcastError at the first non-finite metric; the
-    checkpoints stay.
+    `given` holds what the learner's `init` takes of each seed beside its key. `validation` holds batches [V, B, ...] on which every
+    point of the curves repeats the losses without an update. `devices` are by default all accelerators, or one CPU with all its
+    cores (see trainer/program.py). Of several processes (jax.distributed), each calls it alike and feeds its own rows of every
+    batch. Raises HindcastError at the first non-finite metric; the checkpoints stay.
     """
     snapshot = checkpoints.restore() if checkpoints else None
     start = snapshot.step if snapshot else 0
@@ -107,7 +108,8 @@ def fit(
     first: Any = next(elements, None)
     if first is None:
         raise _feed_ended(start, plan)
-    program = compile_program(_source(learner, preprocessor, feed, first, plan, validation), devices, plan.precision)
+    source = _source(learner, preprocessor, feed, first, plan, validation)._replace(given=given)
+    program = compile_program(source, devices, plan.precision)
     if plan.select:
         require_metric(plan.select, program.loss_metrics, bool(plan.evaluate_every and hooks.evaluate))
     run = _Run(program, plan, checkpoints, hooks, snapshot)
@@ -236,7 +238,7 @@ class _Clock:
 
 
 def _source(
-    learner: Learner[Any], preprocessor: Preprocessor, feed: Feed | TableFeed, first: Any, plan: Plan, validation: Transition | None
+    learner: Trainable[Any], preprocessor: Preprocessor, feed: Feed | TableFeed, first: Any, plan: Plan, validation: Transition | None
 ) -> Source:
     """What the program is compiled for, from the first element of the feed."""
     if isinstance(feed, TableFeed):

@@ -17,7 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Array, Transition, Tree
 from trainer import program
-from trainer.learner import Learner
+from trainer.learner import Trainable
 from trainer.preprocessing import Preprocessor
 from trainer.program import Carry, Source
 
@@ -37,7 +37,8 @@ class MeshProgram:
         self._validation = None if source.validation is None else place(source.validation, self._whole)
 
         start = jax.jit(jax.vmap(functools.partial(program.first_state, source.learner)), out_shardings=self._seeded)
-        state = start(jnp.stack([jax.random.key(seed) for seed in source.seeds]))
+        given = () if source.given is None else (jax.tree.map(lambda *leaves: np.stack(leaves), *source.given),)
+        state = start(jnp.stack([jax.random.key(seed) for seed in source.seeds]), *place(given, self._seeded))
         seeds = len(source.seeds)
         self.metrics: tuple[str, ...] = tuple(
             jax.eval_shape(
@@ -144,15 +145,15 @@ def _place_part(sharding: NamedSharding, leaf: Any) -> Array:
     return jax.make_array_from_process_local_data(sharding, local)  # type: ignore[no-untyped-call]
 
 
-def _update_once(learner: Learner[Any], state: Tree, preprocessor: Preprocessor, batch: Transition) -> tuple[Tree, dict[str, Array]]:
+def _update_once(learner: Trainable[Any], state: Tree, preprocessor: Preprocessor, batch: Transition) -> tuple[Tree, dict[str, Array]]:
     return jax.vmap(learner.update)(state, preprocessor.transition(batch))
 
 
-def _updates(learner: Learner[Any], carry: Carry, preprocessor: Preprocessor, batches: Transition, bounds: Array) -> Carry:
+def _updates(learner: Trainable[Any], carry: Carry, preprocessor: Preprocessor, batches: Transition, bounds: Array) -> Carry:
     return program.run_updates(lambda state, batch: _update_once(learner, state, preprocessor, batch), carry, batches, 1, bounds)
 
 
-def _losses(learner: Learner[Any], state: Tree, preprocessor: Preprocessor, validation: Transition) -> dict[str, Array]:
+def _losses(learner: Trainable[Any], state: Tree, preprocessor: Preprocessor, validation: Transition) -> dict[str, Array]:
     """`validation` holds batches [V, B, ...], the same for all seeds."""
 
     def losses(state: Tree, batch: Transition) -> dict[str, Array]:

@@ -59,7 +59,14 @@ def interquartile_mean(returns: np.ndarray) -> float:
 def iqm_interval(
     returns: np.ndarray, rng: np.random.Generator, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the interquartile mean of returns [S, E], stratified over seeds and episodes.
+    """The interval of `bootstrap_interval` for the interquartile mean."""
+    return bootstrap_interval(returns, rng, TRIM, resamples, confidence)
+
+
+def bootstrap_interval(
+    returns: np.ndarray, rng: np.random.Generator, trim: float, resamples: int = RESAMPLES, confidence: float = CONFIDENCE
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean of returns [S, E], stratified over seeds and episodes; `trim` is cut from either end.
 
     A resample draws S seeds with replacement and, within them, E episodes with replacement; one draw of episodes serves all
     its seeds, because an episode is the same environment seed in each (Owen 2007, the pigeonhole bootstrap). Drawing the
@@ -72,7 +79,7 @@ def iqm_interval(
     rows = rng.integers(seeds, size=(resamples, seeds, 1))
     columns = rng.integers(episodes, size=(resamples, 1, episodes))
     pieces = np.array_split(np.arange(resamples), -(-resamples * returns.size // _VALUES_AT_ONCE))
-    means = np.concatenate([stats.trim_mean(returns[rows[p], columns[p]].reshape(len(p), -1), TRIM, axis=1) for p in pieces])
+    means = np.concatenate([stats.trim_mean(returns[rows[p], columns[p]].reshape(len(p), -1), trim, axis=1) for p in pieces])
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, [tail, 1 - tail])
     return float(low), float(high)

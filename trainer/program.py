@@ -20,7 +20,7 @@ import numpy as np
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.schema import Array, NextAction, Transition, Tree
-from trainer.learner import Learner
+from trainer.learner import Trainable
 from trainer.preprocessing import Preprocessor
 
 # With jaxlib 0.10 on CPUs with few cores, compiled loops over large inputs were seen to hang for ever, all threads idle, when they
@@ -109,13 +109,14 @@ class Program(Protocol):
 class Source(NamedTuple):
     """What a program is compiled for."""
 
-    learner: Learner[Any]
+    learner: Trainable[Any]
     preprocessor: Preprocessor
     seeds: Sequence[int]
     batch: Transition  # leaves [B, ...] or their shapes: one batch of all processes together
     scan: int  # K
     validation: Transition | None  # [V, B, ...]
     table: Table | None  # where batches come by index
+    given: Sequence[Tree] | None = None  # one a seed, which `init` takes beside its key
 
     @property
     def shapes(self) -> Transition:
@@ -192,9 +193,10 @@ def gathered(table: Table, index: Array) -> Transition:
     return Transition(*now, following, next_action)
 
 
-def first_state(learner: Learner[Any], key: Array) -> Tree:
+def first_state(learner: Trainable[Any], key: Array, *given: Tree) -> Tree:
     """Without JAX's weak types, which the first update would drop, and with them the carry's type."""
-    return jax.tree.map(lambda leaf: leaf if is_key(leaf) else jax.lax.convert_element_type(leaf, leaf.dtype), learner.init(key))
+    state = learner.init(key, *given)
+    return jax.tree.map(lambda leaf: leaf if is_key(leaf) else jax.lax.convert_element_type(leaf, leaf.dtype), state)
 
 
 def named_arrays(tree: Tree) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from rl_datasets.schema import Array, Transition, Tree
 from trainer import program
-from trainer.learner import Learner
+from trainer.learner import Trainable
 from trainer.preprocessing import Preprocessor
 from trainer.program import Carry, Source
 
@@ -37,7 +37,8 @@ class SideBySideProgram:
         self._validation = None if source.validation is None else put(source.validation)
 
         start = jax.jit(functools.partial(program.first_state, source.learner))
-        states = [start(put(jax.random.key(seed))) for seed in source.seeds]
+        given = [(own,) for own in source.given] if source.given is not None else [()] * len(source.seeds)
+        states = [start(put(jax.random.key(seed)), *put(own)) for seed, own in zip(source.seeds, given, strict=True)]
         self.metrics: tuple[str, ...] = tuple(jax.eval_shape(self._update_once, states[0], source.shapes)[1])
         zeros = {name: np.float32(0) for name in self.metrics}
         never = {name: np.int32(-1) for name in self.metrics}
@@ -108,11 +109,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _updates(learner: Learner[Any], carry: Carry, preprocessor: Preprocessor, batches: Transition, bounds: Array) -> Carry:
+def _updates(learner: Trainable[Any], carry: Carry, preprocessor: Preprocessor, batches: Transition, bounds: Array) -> Carry:
     return program.run_updates(lambda state, batch: learner.update(state, preprocessor.transition(batch)), carry, batches, 0, bounds)
 
 
-def _losses(learner: Learner[Any], state: Tree, preprocessor: Preprocessor, validation: Transition) -> dict[str, Array]:
+def _losses(learner: Trainable[Any], state: Tree, preprocessor: Preprocessor, validation: Transition) -> dict[str, Array]:
     return program.mean_losses(lambda state, batch: learner.losses(state, preprocessor.transition(batch)), state, validation)
 
 

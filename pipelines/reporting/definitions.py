@@ -1,5 +1,6 @@
 """What the report's numbers mean, in the words that the page shows."""
 
+from trainer.fitted_q.support import NEIGHBOURS, QUANTILE
 from trainer.metrics import CONFIDENCE, RESAMPLES, TRIM
 
 DEFINITIONS = (
@@ -38,4 +39,34 @@ DEFINITIONS = (
     ("Transitions", "Steps of the training split: observation, action, reward, next observation."),
     ("Updates", "Gradient updates of each training seed. Curves show their losses on batches of the training and validation splits."),
     ("Digest", "SHA-256 of an artifact's content, independent of how it is cut into files."),
+)
+
+ESTIMATE_DEFINITIONS = (
+    (
+        "Estimate",
+        "What the policy earns as the data alone tell it, by fitted Q evaluation (Le, Voloshin and Yue 2019): critics of the final policy, "
+        "acting without noise, are fitted on the training split, and averaged over the initial states of the test split. Rewards are as "
+        "logged and discounted by the gamma that is named; a time limit ends nothing. It is no return that anybody has seen.",
+    ),
+    (
+        "Behaviour, discounted",
+        "The discounted return of the same test episodes, as logged. To an episode that was cut, the estimator's value of what was still "
+        "to come is added.",
+    ),
+    (
+        "Calibration",
+        "The same estimator, fitted to what the data did next in place of a policy's actions, less the behaviour's discounted return: how "
+        "far it is off where the truth is known. An estimate deserves no more trust than that. Where data come from several policies in "
+        "turn, part of it is that no single policy of the state acts as they did.",
+    ),
+    (
+        "Far actions",
+        f"The share of held-out states at which the policy's action is farther from those taken at the {NEIGHBOURS} most similar training "
+        f"states than {QUANTILE:.0%} of the data's own actions are. It says nothing of states that only the policy would come to.",
+    ),
+    (
+        "Played",
+        "Where policies were played as well: the mean discounted return of those episodes, which the estimate should come near to. An "
+        "episode that a time limit ended lacks what would have followed.",
+    ),
 )

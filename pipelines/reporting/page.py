@@ -6,21 +6,23 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from pipelines.reporting.definitions import DEFINITIONS
+from pipelines.reporting.definitions import DEFINITIONS, ESTIMATE_DEFINITIONS
+from pipelines.reporting.estimates import estimates_section
 from pipelines.reporting.results import BEHAVIOUR_SPLIT, CURVE_KEYS, DatasetResult, ExperimentResult
 from rl_datasets.page.charts import Distribution, Line, distribution_chart, line_chart
 from rl_datasets.page.html import details, digest, document, figure, heads, navigation, number, paragraphs, section, table
 from rl_datasets.words import count
 
 KINDS = {"train": "one", "validation": "two", "environment": "one"}  # split of a curve -> its class in style.css; no metric has all three
+PLAYED_SECTIONS = (("results", "Results"), ("returns", "Returns"))
+ESTIMATE_SECTION = ("estimates", "Estimates from the data")
 SECTIONS = (
-    ("results", "Results"),
-    ("returns", "Returns"),
     ("curves", "Learning curves"),
     ("data", "Data sets"),
     ("definitions", "Definitions"),
     ("origins", "Origins"),
 )
+ESTIMATE_NOTE = "Fitted Q evaluation"  # begins what a manifest says of it, which has a section of its own
 FOOTER = (
     '<p>The numbers of the table are also in <a href="summary.json">summary.json</a>. '
     "<code>hindcast audit</code> checks that every byte behind them still follows from what was run.</p>"
@@ -34,14 +36,31 @@ def render_page(datasets: Mapping[str, DatasetResult], experiments: Sequence[Exp
     """
     by_dataset = {name: [e for e in experiments if e.params.dataset == name] for name in datasets}
     title = f"{count(len(experiments), 'experiment')} on {count(len(datasets), 'data set')}"
+    played, estimated = (
+        {name: [e for e in members if test(e)] for name, members in by_dataset.items()} for test in (_is_played, _is_estimated)
+    )
+    played, estimated = ({name: members for name, members in groups.items() if members} for groups in (played, estimated))
+    how = " and ".join(
+        ["each played with its final weights in fresh environments"] * bool(played) + ["valued on held-out data"] * bool(estimated)
+    )
+    sections = (*(PLAYED_SECTIONS if played else ()), *([ESTIMATE_SECTION] if estimated else ()), *SECTIONS)
     header = f"""<p class="overline">Hindcast report</p>
 <h1>{title}</h1>
-<p>Policies learnt from logged experience alone, each played with its final weights in fresh environments.
+<p>Policies learnt from logged experience alone, {how}.
 No policy, step or seed was chosen by what it scored.</p>
-{navigation(SECTIONS)}"""
-    results = (_results(datasets, by_dataset), _returns(datasets, by_dataset), _curves(experiments))
-    main = (*results, _data(datasets, shared), _definitions(), _origins(experiments))
+{navigation(sections)}"""
+    results = (_results(datasets, played), _returns(datasets, played)) if played else ()
+    estimates = [estimates_section(estimated)] if estimated else []
+    main = (*results, *estimates, _curves(experiments), _data(datasets, shared), _definitions(bool(estimated)), _origins(experiments))
     return document(f"Hindcast report: {title}", header, "\n".join(main), FOOTER)
+
+
+def _is_played(experiment: ExperimentResult) -> bool:
+    return experiment.returns is not None
+
+
+def _is_estimated(experiment: ExperimentResult) -> bool:
+    return experiment.values is not None
 
 
 def _results(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> str:
@@ -53,7 +72,7 @@ def _results(datasets: Mapping[str, DatasetResult], by_dataset: Mapping[str, Seq
         label = f"<b>{escape(name)}</b> {escape(datasets[name].version)}"
         rows = "\n".join(f"<tr>{''.join(cell(member) for cell in columns.values())}</tr>" for member in members)
         groups.append(f'<tbody><tr><th scope="rowgroup" colspan="{len(columns)}">{label}</th></tr>\n{rows}</tbody>')
-    notes = sorted({note for experiment in experiments for note in experiment.notes})
+    notes = sorted({note for experiment in experiments for note in experiment.notes if not note.startswith(ESTIMATE_NOTE)})
     return section("results", "Results", table("Results", head, "\n".join(groups)) + paragraphs(notes))
 
 
@@ -70,7 +89,7 @@ def _columns(success: bool) -> dict[str, Callable[[ExperimentResult], str]]:
         "Behaviour": lambda e: _cell(number(e.metrics["behaviour_return_mean"])),
         "Score": lambda e: _cell_or_none(e.metrics["normalized_score"], number),
         "Success": lambda e: _cell_or_none(e.metrics["success_rate"], "{:.1%}".format),
-        "Seeds \u00d7 episodes": lambda e: _cell(f"{e.returns.shape[0]} \u00d7 {e.returns.shape[1]}"),
+        "Seeds \u00d7 episodes": lambda e: _cell(f"{len(e.params.train.seeds)} \u00d7 {e.params.evaluate.episodes}"),
         "Updates": lambda e: _cell(f"{e.params.train.updates:,}"),
         "Transitions": lambda e: _cell(f"{e.transitions:,}"),
     }
@@ -100,9 +119,10 @@ def _return_figure(dataset: DatasetResult, members: Sequence[ExperimentResult]) 
     mean = float(behaviour.mean())
     rows = [Distribution(f"behaviour data: mean {number(mean)}, {count(len(behaviour), 'episode')}", behaviour, "behaviour")]
     for member in members:
-        label = f"{member.name}: mean {number(member.metrics['return_mean'])}, {count(member.returns.size, 'episode')}"
+        returns = np.ravel(member.returns)
+        label = f"{member.name}: mean {number(member.metrics['return_mean'])}, {count(len(returns), 'episode')}"
         interval = (member.metrics["iqm_low"], member.metrics["iqm_high"])
-        rows.append(Distribution(label, member.returns.ravel(), "policy", interval))
+        rows.append(Distribution(label, returns, "policy", interval))
     description = f"Histograms of episode returns on {dataset.name}. " + ". ".join(row.label for row in rows) + "."
     chart = distribution_chart(rows, mean, description, "episode return")
     return figure(dataset.name, chart)
@@ -181,8 +201,9 @@ def _data_row(dataset: DatasetResult) -> str:
     )
 
 
-def _definitions() -> str:
-    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in DEFINITIONS)
+def _definitions(estimated: bool) -> str:
+    shown = (*DEFINITIONS, *(ESTIMATE_DEFINITIONS if estimated else ()))
+    terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in shown)
     return section("definitions", "How these numbers are made", f'<dl class="terms">{terms}</dl>')
 
 

@@ -20,10 +20,12 @@ from rl_datasets.files import read_json
 from rl_datasets.leakage import SKETCHES, Shared, read_contents, shared
 from rl_datasets.manifest import Input
 from rl_datasets.words import count
+from trainer.fitted_q.summary import FLAG, PREFIX
 
 BEHAVIOUR_SPLIT = "train"  # what the policies learnt from, and so what they are compared with
 CURVE_KEYS = ("step", "seed", "split")
 EPISODE_COLUMNS = ("episode_id", "split", "length", "episode_return", "is_terminal", "policy", "seed")
+VALUE_COLUMNS = ("episode_id", "behaviour_return", "behaviour_rest", "behaviour_value")
 EVALUATION_COLUMNS = ("training_seed", "episode", "environment_seed", "episode_return", "length", "is_terminal")
 
 
@@ -53,6 +55,15 @@ class DatasetResult:
         return self.episodes.loc[self.episodes["split"] == BEHAVIOUR_SPLIT, "episode_return"].to_numpy()
 
 
+PLAYED = ("return_mean", "return_std", "iqm", "iqm_low", "iqm_high", "normalized_score")
+ESTIMATED = (
+    *(f"{PREFIX}{name}{end}" for name in ("value", "behaviour", "difference", "calibration") for end in ("", "_low", "_high")),
+    f"{PREFIX}far_share",
+    f"{PREFIX}flags",
+    "discounted_return_mean",
+)
+
+
 @dataclass(frozen=True)
 class ExperimentResult:
     """One experiment: its evaluation, its learning curves, and what they were made from."""
@@ -60,26 +71,34 @@ class ExperimentResult:
     name: str
     params: ExperimentParams
     metrics: Mapping[str, Any]  # metrics.json of the evaluation
-    returns: np.ndarray  # [S, E], training seeds in the order of params.yaml
+    returns: np.ndarray | None  # [S, E], training seeds in the order of params.yaml; None where nothing was played
     curves: pd.DataFrame  # columns CURVE_KEYS, then one a metric
     transitions: int  # in the split that was learnt from
     notes: Sequence[str]
     training_notes: Sequence[str]  # what was chosen, and the signs of divergence or collapse
     inputs: Sequence[Input]
+    values: pd.DataFrame | None = None  # fitted_q.csv of the fitted Q evaluation, where there is one
+    discounted: np.ndarray | None = None  # the returns by its gamma, where there are both
 
     def summary(self) -> dict[str, Any]:
         """Returns the experiment's object in summary.json. `seeds` counts training runs, `episodes` evaluation episodes of all of them."""
-        shown = ("return_mean", "return_std", "iqm", "iqm_low", "iqm_high", "behaviour_return_mean", "normalized_score")
+        shown = (*(PLAYED if self.returns is not None else ()), *(ESTIMATED if self.values is not None else ()))
         return {
             "experiment": self.name,
             "dataset": self.params.dataset,
             "algorithm": self.params.algorithm,
-            "seeds": self.returns.shape[0],
-            "episodes": self.returns.size,
+            "seeds": len(self.params.train.seeds),
+            **({} if self.returns is None else {"episodes": self.returns.size}),
             "updates": self.params.train.updates,
             "transitions": self.transitions,
-            **{key: self.metrics[key] for key in shown},
+            "behaviour_return_mean": self.metrics["behaviour_return_mean"],
+            **{key: self.metrics[key] for key in shown if key in self.metrics},
         }
+
+    @property
+    def flags(self) -> list[str]:
+        """The signs that the fitted Q evaluation may be wrong, each a sentence."""
+        return [note.removeprefix(FLAG) for note in self.notes if note.startswith(FLAG)]
 
 
 class Results(NamedTuple):
@@ -139,16 +158,22 @@ def read_experiments(params: Params) -> list[ExperimentResult]:
 
 def read_experiment(name: str, params: Params) -> ExperimentResult:
     entry, folder, model = params.experiments[name], paths.EVALS / name, paths.MODELS / name
-    manifest = read_input(folder, f"evaluate@{name}", params, "episodes.csv", "metrics.json")
+    tables = {"episodes.csv": entry.evaluate.episodes, "fitted_q.csv": entry.evaluate.fitted_q}
+    asked = [table for table, options in tables.items() if options is not None]
+    manifest = read_input(folder, f"evaluate@{name}", params, *asked, "metrics.json")
     trained = read_input(model, f"train@{name}", params, "curves.csv")
-    metrics = read_json(folder / "metrics.json", "return_mean", "iqm")
-    episodes = read_table(folder / "episodes.csv", EVALUATION_COLUMNS)
+    metrics = read_json(folder / "metrics.json", "behaviour_return_mean")
+    episodes = None if entry.evaluate.episodes is None else read_table(folder / "episodes.csv", EVALUATION_COLUMNS)
+    values = None if entry.evaluate.fitted_q is None else read_table(folder / "fitted_q.csv", VALUE_COLUMNS)
+    returns = discounted = None
+    if episodes is not None:
+        returns = _return_matrix(episodes, "episode_return", entry, folder)
+        discounted = _return_matrix(episodes, "discounted_return", entry, folder) if "discounted_return" in episodes else None
     curves = read_table(model / "curves.csv", CURVE_KEYS)
     split = paths.SPLITS / entry.dataset / params.datasets[entry.dataset].version
     statistics = read_json(split / "stats.json", "episode_return", "transitions")
-    returns = _return_matrix(episodes, entry, folder)
     notes = manifest.notes, trained.notes
-    return ExperimentResult(name, entry, metrics, returns, curves, statistics["transitions"], *notes, manifest.inputs)
+    return ExperimentResult(name, entry, metrics, returns, curves, statistics["transitions"], *notes, manifest.inputs, values, discounted)
 
 
 def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
@@ -168,10 +193,10 @@ def read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     return table
 
 
-def _return_matrix(episodes: pd.DataFrame, params: ExperimentParams, folder: Path) -> np.ndarray:
+def _return_matrix(episodes: pd.DataFrame, column: str, params: ExperimentParams, folder: Path) -> np.ndarray:
     """Returns [S, E] from the rows, whatever their order. Raises HindcastError where a seed's episode is missing or stands twice."""
-    expected = [(seed, episode) for seed in params.train.seeds for episode in range(params.evaluate.episodes)]
-    rows = episodes.set_index(["training_seed", "episode"])["episode_return"]
+    expected = [(seed, episode) for seed in params.train.seeds for episode in range(params.evaluate.episodes or 0)]
+    rows = episodes.set_index(["training_seed", "episode"])[column]
     if sorted(rows.index) != sorted(expected):
         raise HindcastError(
             f"{folder / 'episodes.csv'} has {len(rows)} rows, but exactly one is expected for each of the {len(params.train.seeds)} "

@@ -169,7 +169,7 @@ def test_equal_inputs_give_equal_bytes(project: EnvSpec) -> None:
     before = files()
     evaluate.run("exp", params())
     assert files() == before
-    assert set(before) == {"episodes.csv", "manifest.json", "metrics.json"}
+    assert set(before) == {"episodes.csv", "fitted_q.csv", "manifest.json", "metrics.json"}
 
 
 def test_score_where_references_are_known(project: EnvSpec) -> None:
