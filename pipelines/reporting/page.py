@@ -119,7 +119,8 @@ def _return_figure(dataset: DatasetResult, members: Sequence[ExperimentResult]) 
     mean = float(behaviour.mean())
     rows = [Distribution(f"behaviour data: mean {number(mean)}, {count(len(behaviour), 'episode')}", behaviour, "behaviour")]
     for member in members:
-        returns = np.ravel(member.returns)
+        assert member.returns is not None
+        returns = member.returns.ravel()
         label = f"{member.name}: mean {number(member.metrics['return_mean'])}, {count(len(returns), 'episode')}"
         interval = (member.metrics["iqm_low"], member.metrics["iqm_high"])
         rows.append(Distribution(label, returns, "policy", interval))

@@ -219,10 +219,10 @@ def test_an_unknown_experiment_is_one_message(project: Path) -> None:
 
 
 def test_the_bar_stays_when_training_is_done_and_goes_when_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
-    with train.reporting("exp"):
+    with train.reporting("train@exp"):
         pass
     assert "train@exp" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="mine"), train.reporting("exp"):
+    with pytest.raises(ValueError, match="mine"), train.reporting("train@exp"):
         raise ValueError("mine")
     assert capsys.readouterr().err.strip() == ""
 
