@@ -13,7 +13,7 @@ from pipelines.lineage.provenance.model import Provenance
 from pipelines.lineage.provenance.target import provenance_of
 from pipelines.lineage.provenance.text import trees
 from pipelines.lineage.stages import Project, read_project
-from pipelines.lineage.tree import GitTree, Tree, WorkingTree, git_or_none
+from pipelines.lineage.tree import GitTree, Tree, WorkingTree, is_bare
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import write_text
 
@@ -32,7 +32,7 @@ class Form(StrEnum):
 def run(target: str, revision: str, down: bool, form: Form, out: Path | None, verbose: bool, console: Console) -> None:
     """Prints or writes the graph. Raises HindcastError where there is no such target or revision."""
     with ExitStack() as opened:
-        tree: Tree = opened.enter_context(GitTree(revision or "HEAD")) if revision or _is_bare() else WorkingTree()
+        tree: Tree = opened.enter_context(GitTree(revision or "HEAD")) if revision or is_bare() else WorkingTree()
         project = read_project(tree)
         graph = Graph(project.stages)
         found = provenance_of(project, graph, target, down)
@@ -84,10 +84,6 @@ def _page(found: Provenance, project: Project, graph: Graph, target: str, down: 
     stages = [name for name in graph.stages if any(node.stage == name for node in found.nodes.values())]
     title = f"What was made from {target}" if down else f"What {target} was made from" if target else "What everything was made from"
     return render_page(with_findings(found, audit_stages(project, graph, stages)), title)
-
-
-def _is_bare() -> bool:
-    return (git_or_none("rev-parse", "--is-bare-repository") or b"").strip() == b"true"
 
 
 def form_of(name: str) -> Form:

@@ -11,11 +11,12 @@ from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import distributions
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipelines import paths
 from pipelines.lineage.hashing import Hasher
+from pipelines.lineage.kept import unlike
+from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.records import Content, Keeper, Launcher
 from pipelines.lineage.stages import is_code, read_stage
 from pipelines.lineage.tracked import tracked
@@ -66,22 +67,16 @@ def seeds_in(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def code_state(base: str = "HEAD") -> dict[str, Any]:
-    """Returns the commit of `base`, the SHA-256 of what tracked files differ from it by, and which do; all empty outside of a git checkout.
+    """Returns the commit of `base`, which tracked files differ from it, and the SHA-256 of what they are; empty outside of a git checkout.
 
-    dvc.lock and records change while stages run, and are left out. Every file is read: git's own index may take one that was changed in
-    the moment in which the index was written, to as many bytes, for unchanged; and it can be told to overlook files.
+    dvc.lock and records change while stages run, and are left out.
     """
-    scope = (base, "--", ".", ":!dvc.lock", f":!{paths.RECORDS}")
     commit = git_or_none("rev-parse", base)
-    with TemporaryDirectory() as folder:
-        index = {"GIT_INDEX_FILE": f"{folder}/index"}
-        git_or_none("read-tree", base, environment=index)
-        difference = git_or_none("diff", *scope, environment=index)
-        names = git_or_none("diff", "--name-only", "--relative", "-z", *scope, environment=index) or b""
+    here = {path: name for path, name in unlike(base).items() if path != LOCK and not path.startswith(f"{paths.RECORDS}/")}
     return {
         "commit": commit.decode().strip() if commit is not None else "",
-        "difference": sha256(difference).hexdigest() if difference else "",
-        "changed": sorted(_names(names)),
+        "difference": sha256(repr(sorted(here.items())).encode()).hexdigest() if here else "",
+        "changed": sorted(here),
     }
 
 

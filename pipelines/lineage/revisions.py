@@ -1,14 +1,13 @@
 """The commits that changed what was run, and what dvc.lock said in each. Many are read by one process of git, and in bare clones too."""
 
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipelines.lineage.lockfile import LOCK, parse_lock, read_lock
 from pipelines.lineage.stages import Project, Stage
-from pipelines.lineage.tree import WorkingTree, git, git_or_none
+from pipelines.lineage.tree import WorkingTree, ask_git, git, git_or_none
 from rl_datasets.errors import HindcastError
 
 _BLOCK = re.compile(rb"^(?=  [^ ])", re.MULTILINE)  # where a stage begins, as DVC writes it
@@ -107,13 +106,17 @@ def was_tracked(path: str) -> bool:
 
 
 def contents(blobs: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """Yields the bytes of each content, by the name that git has for it."""
+    """Yields the bytes of each content, by the name that git has for it. Raises HindcastError where git does not have one."""
     answer, place = _ask("--batch", blobs), 0
     for blob in blobs:
-        end = answer.index(b"\n", place)
-        size = int(answer[place:end].split()[2])
-        yield blob, answer[end + 1 : end + 1 + size]
-        place = end + 1 + size + 1  # a line end stands behind each
+        head, found, _ = answer[place : place + 200].partition(b"\n")
+        if not found or head.split()[1:2] != [b"blob"]:
+            raise HindcastError(
+                f"git has lost the content {blob}, or left it on the remote. 'git fsck' says what is damaged; clone it again."
+            )
+        start, size = place + len(head) + 1, int(head.split()[2])
+        yield blob, answer[start : start + size]
+        place = start + size + 1  # a line end stands behind each
 
 
 def names_holding(commit: str) -> list[str]:
@@ -167,4 +170,4 @@ def _ask(kind: str, names: Sequence[str]) -> bytes:
     if not names:
         return b""
     asked = "".join(f"{name}\n" for name in names).encode("utf-8", "surrogateescape")
-    return subprocess.run(["git", "cat-file", kind], input=asked, capture_output=True, check=True).stdout  # noqa: S603, S607
+    return ask_git("cat-file", kind, given=asked).stdout

@@ -14,6 +14,10 @@ from typing import Protocol
 
 from rl_datasets.errors import HindcastError
 
+_SETTINGS = ("core.commitGraph=false", "core.fsmonitor=false", "advice.graftFileDeprecated=false")  # nothing is believed that can be read
+NO_GIT = 127
+GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
+
 
 class Tree(Protocol):
     """`revision` is a commit, or "" for what is on disk."""
@@ -89,7 +93,7 @@ class GitTree:
     def _cat(self, blob: str) -> bytes:
         """One process answers all reads: a project may have thousands of records."""
         if self._reader is None:
-            self._reader = subprocess.Popen(["git", "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S607
+            self._reader = subprocess.Popen([*GIT, "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables())  # noqa: S603
         asked, answered = self._reader.stdin, self._reader.stdout
         assert asked is not None
         assert answered is not None
@@ -107,25 +111,39 @@ class GitTree:
 
 def git(*arguments: str, otherwise: str = "git cannot answer") -> str:
     """Returns what git prints. Raises HindcastError with `otherwise` and git's own words where it fails."""
-    return _run_git(arguments, otherwise).decode("utf-8", "surrogateescape")
+    answer = ask_git(*arguments)
+    if answer.returncode:
+        said = words_of(answer)
+        raise HindcastError(f"{otherwise} in {Path.cwd().name}/{': ' + said if said else ''}. 'git log --oneline' lists revisions.")
+    return answer.stdout.decode("utf-8", "surrogateescape")
 
 
 def git_or_none(*arguments: str, environment: Mapping[str, str] | None = None) -> bytes | None:
     """Returns what git prints, with these variables beside the process's own; None where it fails or is not there."""
-    variables = {**os.environ, **(environment or {})}
-    try:
-        return subprocess.run(["git", *arguments], capture_output=True, check=True, env=variables).stdout  # noqa: S603, S607
-    except (OSError, subprocess.CalledProcessError):
-        return None
+    answer = ask_git(*arguments, environment=environment)
+    return None if answer.returncode else answer.stdout
 
 
-def _run_git(arguments: tuple[str, ...], otherwise: str) -> bytes:
+def ask_git(*arguments: str, environment: Mapping[str, str] | None = None, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Runs git with `given` as its input, and returns whatever it answers; where there is no git, that it failed."""
     try:
-        return subprocess.run(["git", *arguments], capture_output=True, check=True).stdout  # noqa: S603, S607
-    except FileNotFoundError as error:
-        raise HindcastError(f"{otherwise}: git is not installed.") from error
-    except subprocess.CalledProcessError as error:
-        said = " ".join(error.stderr.decode("utf-8", "replace").split())
-        raise HindcastError(
-            f"{otherwise} in {Path.cwd().name}/{': ' + said if said else ''}. 'git log --oneline' lists revisions."
-        ) from error
+        return subprocess.run([*GIT, *arguments], input=given, capture_output=True, check=False, env=variables(environment))  # noqa: S603
+    except OSError as error:
+        return subprocess.CompletedProcess(GIT, NO_GIT, b"", f"git cannot be run ({error.strerror})".encode())
+
+
+def words_of(answer: subprocess.CompletedProcess[bytes]) -> str:
+    """Returns git's words for what is wrong, in one line; "" where nothing is."""
+    lines = answer.stderr.decode("utf-8", "replace").splitlines()
+    return " ".join(line for line in lines if line.startswith(("error:", "fatal:")) or answer.returncode == NO_GIT)
+
+
+def variables(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the variables that git runs with: what it has kept is what counts, whatever stands in its place, and a path is a path."""
+    own = {name: value for name, value in os.environ.items() if not name.endswith("_PATHSPECS")}
+    return {**own, "GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "LC_ALL": "C", **(more or {})}
+
+
+def is_bare() -> bool:
+    """Whether the current folder is a bare repository, which has nothing on disk. One that only says that it is, is none."""
+    return not Path("params.yaml").exists() and (git_or_none("rev-parse", "--is-bare-repository") or b"").strip() == b"true"

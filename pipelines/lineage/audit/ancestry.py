@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from pipelines.lineage.audit.findings import Finding, compared, note, shown
+from pipelines.lineage.audit.findings import Finding, compared, note, shown, unknown
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.graph import overlap
 from pipelines.lineage.hashing import folder_md5
@@ -15,6 +15,7 @@ from pipelines.lineage.revisions import contents
 from pipelines.lineage.stages import PARAMS, Project, Stage
 from pipelines.lineage.tree import WorkingTree
 from pipelines.yaml_file import parse_yaml
+from rl_datasets.errors import HindcastError
 from rl_datasets.words import count
 
 Blobs = Mapping[str, str]  # path -> git's name of its content, "" for a link
@@ -28,13 +29,18 @@ def check_ancestry(scene: Scene, stage: Stage) -> Iterator[Finding]:
     """
     for record in scene.records(stage.name):
         blobs = scene.history.at(record.commit)
-        if blobs is not None:
+        if blobs is None:
+            continue
+        link = f"record {record.path} and commit {record.commit[:10]}, which it names"
+        try:
             expected, found = _code(scene, record, blobs), _parameters(scene, record, blobs)
-            then = {**expected[0], **found[0]}
-            now = {**expected[1], **found[1]}
-            link = f"record {record.path} and commit {record.commit[:10]}, which it names"
-            mend = "it was forged, or its commit is another: remove it where git has none, or 'git log' it and revert what brought it"
-            yield compared(stage.name, link, record.path, expected=then, found=now, mend=mend)
+        except HindcastError as error:
+            yield unknown(stage.name, link, record.path, found=str(error))
+            continue
+        then = {**expected[0], **found[0]}
+        now = {**expected[1], **found[1]}
+        mend = "it was forged, or its commit is another: remove it where git has none, or 'git log' it and revert what brought it"
+        yield compared(stage.name, link, record.path, expected=then, found=now, mend=mend)
 
 
 def lost_commits(scene: Scene, names: Iterable[str]) -> Iterator[Finding]:

@@ -9,8 +9,10 @@ from pipelines.lineage.graph import overlap
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.stages import Stage
 from rl_datasets.errors import HindcastError
+from rl_datasets.words import count
 
 NAMED = 3  # files of a folder that a finding names
+SPARSE = "'git sparse-checkout disable' brings it"
 
 
 def check_bytes(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -33,16 +35,18 @@ def _check(scene: Scene, stage: Stage, kind: str, entry: dict[str, object]) -> F
         return _absent(scene, stage, link, path, locked)
     if found.md5 != locked:
         return _differs(scene, stage, link, where, path, locked, found)
-    size, count = entry.get("size"), entry.get("nfiles")
+    size, number = entry.get("size"), entry.get("nfiles")
     files = len(found.listing) if found.listing is not None else None
-    if (size is not None and size != found.size) or (count is not None and count != files):
-        told, is_so = f"{size} bytes, {count or 1} files", f"{found.size} bytes, {files or 1} files"
+    if (size is not None and size != found.size) or (number is not None and number != files):
+        told, is_so = f"{size} bytes, {number or 1} files", f"{found.size} bytes, {files or 1} files"
         return broken(stage.name, link, where, expected=told, found=is_so, mend=f"its lines in {LOCK} were edited: 'git checkout {LOCK}'")
     return holds(stage.name, link, path)
 
 
 def _absent(scene: Scene, stage: Stage, link: str, path: str, locked: str) -> Finding:
     """An output that is not here is no damage, unless its maker's entry in dvc.lock says other bytes; a file of git's is."""
+    if any(overlap(path, absent) for absent in scene.history.left_out):
+        return unknown(stage.name, link, path, found="a sparse checkout leaves it out", mend=SPARSE, is_missing=True)
     if not scene.graph.makers(path) and not scene.is_tracked(path):
         mend = f"restore it with 'git checkout {path}'"
         return broken(stage.name, link, path, expected=f"md5 {shown(locked)}", found="nothing there", mend=mend)
@@ -61,12 +65,15 @@ def _differs(scene: Scene, stage: Stage, link: str, where: str, path: str, locke
         mend = f"the bytes are those that {LOCK} had before, or has elsewhere: {words}"
         return broken(stage.name, link, where, expected=f"{expected} by {LOCK}", found=f"md5 {shown(found.md5)}", mend=mend)
     was = scene.listing_of(path, locked) if found.listing is not None else None
-    absent = _absent_outputs(scene, path)
+    absent = [*_absent_outputs(scene, path), *sorted(file for file in scene.history.left_out if file.startswith(f"{path}/"))]
     if absent and found.listing is not None:
         here = {name: md5 for name, md5 in (was or {}).items() if not any(overlap(f"{path}/{name}", output) for output in absent)}
         if was is None or here == found.listing:  # all that differs is what is not here
-            link_, mend = f"{link} but for what is not here", "'dvc checkout' or 'dvc pull' brings it back"
-            return unknown(stage.name, link_, tuple(absent), found=f"{len(absent)} outputs are not here", mend=mend, is_missing=True)
+            link_, mend = (
+                f"{link} but for what is not here",
+                "'dvc checkout' or 'dvc pull' brings it back" if scene.graph.makers(path) else SPARSE,
+            )
+            return unknown(stage.name, link_, tuple(absent), found=f"{count(len(absent), 'path')} not here", mend=mend, is_missing=True)
     files, words = _files(path, was, found.listing)
     is_so = words or f"md5 {shown(found.md5)}"
     return broken(stage.name, link, tuple(files) or path, expected=expected, found=is_so, mend=scene.mend(path, stage.name))

@@ -3,9 +3,10 @@
 Bytes are compared with git's own names of contents, so that no index, ignore rule or merge hides a change.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from pipelines.lineage.kept import blob_name
 
 NOT_COMMITTED = "and not committed"
 
@@ -18,12 +19,6 @@ class Change(NamedTuple):
     after: str
     name: str  # of the commit
     commit: str  # the same for a reader
-
-
-def blob_name(content: bytes, like: str) -> str:
-    """Returns git's name of a content, by the hash that a repository with names `like` this one uses."""
-    made = hashlib.sha256 if len(like) == 64 else lambda data: hashlib.sha1(data, usedforsecurity=False)
-    return made(b"blob %d\0%b" % (len(content), content)).hexdigest()
 
 
 class Departure(NamedTuple):

@@ -1,21 +1,25 @@
 """What git says of a path: since which commit it is as it is. Asked only of what is broken, for each answer starts a process."""
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+from functools import cache, cached_property
+from subprocess import CompletedProcess
 
-from pipelines.lineage.audit.committed import Change, Departure, blob_name, departures
-from pipelines.lineage.audit.findings import Finding
+from pipelines import paths
+from pipelines.lineage.audit.committed import Change, Departure, departures
+from pipelines.lineage.audit.findings import LONGEST, Finding
+from pipelines.lineage.graph import overlap
+from pipelines.lineage.kept import entries, left_out, unlike
 from pipelines.lineage.lockfile import LOCK
+from pipelines.lineage.revisions import has_history
 from pipelines.lineage.stages import PARAMS, PIPELINE
-from pipelines.lineage.tree import GitTree, git_or_none
+from pipelines.lineage.tree import GitTree, ask_git, git_or_none, words_of
 from rl_datasets.errors import HindcastError
 
 COMMIT = "commit %h (%cs, %an: %s)"
 SHOWN = 7  # letters of a commit's name
 BY_LOCK = f", which put this hash into {LOCK}"
+WHOLE = {"GIT_SHALLOW_FILE": ""}  # as if no file said where history is cut
 ASKED = 20  # findings whose commit is looked up; a break that repeats has one cause
 
 
@@ -57,11 +61,15 @@ class History:
             return {}
         return {file[len(folder) + 1 :]: hashlib.md5(content, usedforsecurity=False).hexdigest() for file, content in contents.items()}
 
-    @cache  # noqa: B019
+    @cache  # noqa: B019  it lives as long as one audit
     def uncommitted(self) -> list[str]:
         """Returns the files that git keeps and that are edited or removed since the last commit; none at a revision."""
-        status = b"" if self._revision else git_or_none("diff", "--no-renames", "--name-only", "--relative", "-z", "HEAD") or b""
-        return [path for path in _text(status).split("\0") if path]
+        return [] if self._revision else [path for path in unlike("HEAD") if path not in self.left_out]
+
+    @cached_property
+    def left_out(self) -> set[str]:
+        """The files that a sparse checkout leaves out; none at a revision, which has all."""
+        return set() if self._revision else left_out()
 
     def departures(self, folder: str, read: Callable[[str], bytes | None]) -> list[Departure]:
         """Returns what happened to the files below a folder that are not what they were when they were first committed."""
@@ -69,32 +77,53 @@ class History:
 
     def blobs(self, path: str) -> dict[str, str]:
         """Returns git's name of the content of each file at or below a path in the last commit, or in the revision."""
-        listing = _listed(git_or_none("ls-tree", "-r", "-z", self._revision or "HEAD", "--", path) or b"")
-        return {path: name for path, (_, name) in listing.items()}
+        return {path: entry.name for path, entry in (entries(self._revision or "HEAD", path) or {}).items()}
 
     @cache  # noqa: B019
     def at(self, commit: str) -> dict[str, str] | None:
         """Returns git's name of the content of each file that a commit has, "" for a link; None where git has no such commit."""
-        listing = _original("ls-tree", "-r", "-z", "--end-of-options", f"{commit}^{{commit}}") if commit else None
-        entries = {} if listing is None else _listed(listing)
-        return None if listing is None else {path: name if mode.startswith("100") else "" for path, (mode, name) in entries.items()}
+        found = entries(commit) if commit else None
+        return None if found is None else {path: entry.name if entry.mode.startswith("100") else "" for path, entry in found.items()}
 
     def has(self, path: str) -> bool:
         """Whether there is a repository, with a commit that has the path."""
         return bool(self.blobs(path))
 
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether every commit before is here too. A repository that only says that it is a shallow one has them."""
+        return git_or_none("rev-list", "--quiet", self._revision or "HEAD", environment=WHOLE) is not None
+
+    def fault(self, deep: bool) -> str:
+        """Returns git's words for why not all of history can be looked at, "" where it can. With `deep`, every object is read."""
+        ways = ["--verify-objects", "--exclude-promisor-objects"] if deep else []
+        answers = [self._ask("rev-list", "--quiet", *ways, self._revision or "HEAD"), self._log(paths.RECORDS.as_posix())]
+        said = " ".join(dict.fromkeys(words for answer in answers if (words := words_of(answer)) and (answer.returncode or deep)))
+        is_unborn = git_or_none("rev-parse", "--git-dir") is not None and not has_history()
+        return "" if is_unborn or not said else f"git says: {said[:LONGEST]}"
+
     def content(self, blob: str) -> bytes:
         """Returns what git keeps under a content's name; nothing where it has lost that."""
-        return _original("cat-file", "blob", blob) or b""
+        return git_or_none("cat-file", "blob", blob) or b""
 
     def _changes(self, folder: str) -> list[Change]:
-        """Returns what each commit did to the files below a folder, against each of the commits before it; the newest first."""
+        """Returns what each commit did to the files below a folder, against each of the commits before it; the newest first.
+
+        None of them where git cannot read all, which `fault` tells.
+        """
+        log = self._log(folder)
+        return [] if log.returncode else [change for entry in _text(log.stdout).split("\x01")[1:] for change in _read_changes(entry)]
+
+    @cache  # noqa: B019
+    def _log(self, folder: str) -> CompletedProcess[bytes]:
         options = ("-m", "--full-history", "--topo-order", "--no-renames", "--raw", "--no-abbrev", "--relative", "-z")
-        log = _original("log", *options, f"--format=%x01%H%x02{COMMIT}", self._revision or "HEAD", "--", folder) or b""
-        return [change for entry in _text(log).split("\x01")[1:] for change in _read_changes(entry)]
+        return self._ask("log", *options, f"--format=%x01%H%x02{COMMIT}", self._revision or "HEAD", "--", folder)
 
     def _is_before(self, first: str, second: str) -> bool:
-        return _original("merge-base", "--is-ancestor", first, second) is not None
+        return not self._ask("merge-base", "--is-ancestor", first, second).returncode
+
+    def _ask(self, *arguments: str) -> CompletedProcess[bytes]:
+        return ask_git(*arguments, environment=WHOLE if self.is_whole else None)
 
     def _file_of(self, subject: str) -> str | None:
         """The file in git that a subject is about; None for an output."""
@@ -103,36 +132,19 @@ class History:
                 return file
         return subject if self.is_kept(subject) else None
 
-    @cache  # noqa: B019  it lives as long as one audit
+    @cache  # noqa: B019
     def _last(self, path: str, *options: str) -> str:
         found = git_or_none("log", "-1", f"--format={COMMIT}", *options, self._revision or "HEAD", "--", path)
         return (found or b"").decode("utf-8", "replace").strip()
 
-    @cache  # noqa: B019
     def is_changed(self, path: str) -> bool:
-        """Whether a path differs from what the last commit has, by git's word or by the bytes of a file."""
-        if self._revision:
-            return False
-        blob = self.blobs(path).get(path) if Path(path).is_file() else None
-        return bool(git_or_none("status", "--porcelain", "--", path)) or (
-            blob is not None and blob_name(Path(path).read_bytes(), blob) != blob
-        )
+        """Whether the bytes on disk of a file that the last commit has are other ones, or of one that it has in a folder."""
+        return any(overlap(path, changed) for changed in self.uncommitted())
 
     @cache  # noqa: B019
     def is_kept(self, path: str) -> bool:
-        """Whether git has the path, or had it in HEAD."""
-        return bool(git_or_none("ls-tree", self._revision or "HEAD", "--", path))
-
-
-def _original(*arguments: str) -> bytes | None:
-    """What git says of what was committed, whatever `git replace` or grafts show in its place."""
-    return git_or_none("--no-replace-objects", *arguments, environment={"GIT_GRAFT_FILE": os.devnull})
-
-
-def _listed(listing: bytes) -> dict[str, tuple[str, str]]:
-    """Path -> mode and name of its content, from `ls-tree -r -z`."""
-    entries = (line.partition("\t") for line in _text(listing).split("\0") if line)
-    return {path: (described.split()[0], described.split()[2]) for described, _, path in entries}
+        """Whether git has the path in the last commit."""
+        return bool(self.blobs(path))
 
 
 def _name(commit: str) -> str:

@@ -31,9 +31,8 @@ from pipelines.lineage.audit.strangers import check_hidden, check_modules, check
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.revisions import is_shallow
 from pipelines.lineage.stages import PIPELINE, Project, Stage
-from pipelines.lineage.tree import GitTree, Tree, WorkingTree, git_or_none
+from pipelines.lineage.tree import GitTree, Tree, WorkingTree, is_bare
 from rl_datasets.errors import HindcastError
 
 Check = Callable[[Scene, Stage], Iterator[Finding]]
@@ -81,7 +80,7 @@ def _audit_tree(tree: Tree, target: str, advance: Advance, deep: bool, remote: b
     project, faults = open_project(tree)
     graph = Graph(project.stages)
     names = graph.find(target) if target else list(graph.stages)
-    findings = [*audit_stages(project, graph, names, advance, deep=deep, faults=faults), *_kept(History(tree.revision))]
+    findings = [*audit_stages(project, graph, names, advance, deep=deep, faults=faults), *_kept(History(tree.revision), deep)]
     return [*findings, *check_remote(project, graph, graph.upstream(names), Remote(), advance)] if remote else findings
 
 
@@ -114,19 +113,18 @@ def audit_stages(
         return [_dated(scene, finding) for finding in (*found, *_remarks(scene, names))]
 
 
-def _kept(history: History) -> Iterator[Finding]:
-    """That git can tell whether records are as they were committed."""
-    link, mend = "history of records", "clone the repository, and audit there"
+def _kept(history: History, deep: bool) -> Iterator[Finding]:
+    """That git can tell whether records are as they were committed. With `deep`, that it has all of its history, undamaged."""
+    link, clone = "history of records", "clone the repository, and audit there"
+    fault = history.fault(deep)
     if not history.has(PIPELINE):
-        found = "it could not be looked at, for no commit has this project: an edited or removed record would not be noticed"
-        yield unknown("", link, (), found=found, mend=mend)
-    elif is_shallow():
+        found = f"it could not be looked at, for {fault or 'no commit has this project'}: an edited or removed record would not be noticed"
+        yield unknown("", link, (), found=found, mend=clone)
+    elif fault:
+        yield unknown("", link, (), found=f"not all of it could be looked at, for {fault}", mend=f"'git fsck' tells more; {clone}")
+    elif not history.is_whole:
         found = "only that of the commits in this shallow clone was looked at"
         yield note("", link, (), found=found, mend="'git fetch --unshallow' brings the older ones")
-
-
-def is_bare() -> bool:
-    return (git_or_none("rev-parse", "--is-bare-repository") or b"").strip() == b"true"
 
 
 def _findings(scene: Scene, names: Sequence[str], advance: Advance) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from pipelines.lineage.stages import Stage
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME
 
+WHOLE = "'git sparse-checkout disable' brings them"
 FORGED = "it was edited, copied or moved: restore it with 'git checkout {0}', or remove it where git has none"
 
 
@@ -83,6 +84,9 @@ def _in_git(scene: Scene, stage: Stage, superseded: Collection[str]) -> Iterator
         if edit.path not in superseded:
             link = f"record {edit.path} in git"
             yield broken(stage.name, link, edit.path, expected="as it was first committed", found=edit.how, mend=_back(edit.path))
+    absent = sorted(path for path in scene.history.left_out if path.startswith(f"{paths.RECORDS}/{stage.name}/"))
+    if absent:
+        yield unknown(stage.name, "records in git", tuple(absent), found="a sparse checkout leaves them out", mend=WHOLE, is_missing=True)
     for commit in dict.fromkeys(edit.commit for edit in edits if edit.path in superseded):
         found = f"{commit} removed records of earlier runs, and brought those of later ones"
         yield note(stage.name, "records in git", (), found=found, mend=f"'git show --stat COMMIT -- {paths.RECORDS}' lists them")

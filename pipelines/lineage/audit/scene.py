@@ -175,10 +175,10 @@ class Scene:
 
     @cached_property
     def record_edits(self) -> dict[str, list[Departure]]:
-        """By stage, the records that are gone, or not as they were first committed."""
+        """By stage, the records that are gone, or not as they were first committed; not those that a sparse checkout leaves out."""
         edits: dict[str, list[Departure]] = {}
         for departure in self.history.departures(paths.RECORDS.as_posix(), self.project.tree.read):
-            if is_record(departure.path):
+            if is_record(departure.path) and departure.path not in self.history.left_out:
                 edits.setdefault(departure.path.split("/")[-2], []).append(departure)
         return edits
 

@@ -22,7 +22,7 @@ from pipelines.params import load_params
 
 ROOT = Path(__file__).parents[3]
 CODE = ("datasets/rl_datasets", "pipelines", "trainer")
-FILES = ("dvc.yaml", "requirements.lock", ".dvcignore", ".gitignore")
+FILES = ("dvc.yaml", "requirements.lock", ".dvcignore", ".gitignore", ".gitattributes")
 PARAMS = """\
 datasets:
   carts:

@@ -1,16 +1,21 @@
 """Records are written once: however a commit, a merge or the index hides another content, the bytes on disk are compared with history."""
 
+import hashlib
 import json
+import os
 import shutil
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pipelines.lineage.audit.committed import blob_name
 from pipelines.lineage.audit.findings import Finding, broken, holds, note
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.audit.output import audit_lines
-from pipelines.lineage.tree import GitTree, WorkingTree
+from pipelines.lineage.execution import code_state
+from pipelines.lineage.kept import blob_name
+from pipelines.lineage.tree import GitTree, WorkingTree, is_bare
 from tests.pipelines.audit.small_project import commit, git
 
 FOLDER = "artifacts/records"
@@ -132,6 +137,93 @@ def test_a_history_cut_by_a_graft(repository: Path) -> None:
     edited = commit("An edit")
     Path(git("rev-parse", "--git-dir"), "info/grafts").write_text(f"{edited}\n")
     assert_found("edited", "An edit")
+
+
+def cut_by_the_graph_of_commits(edited: str) -> None:
+    """Rewrites git's cached graph of commits, in which a commit is 36 bytes: its tree, the places of two parents, its time."""
+    git("commit-graph", "write", "--reachable")
+    graph = Path(git("rev-parse", "--git-path", "objects/info/commit-graph"))
+    content = bytearray(graph.read_bytes())
+    tree = bytes.fromhex(git("rev-parse", f"{edited}^{{tree}}"))
+    place = content.rindex(tree) + len(tree)
+    content[place : place + 4] = bytes.fromhex("70000000")  # no parent
+    content[-20:] = hashlib.sha1(content[:-20], usedforsecurity=False).digest()
+    graph.chmod(0o644)
+    graph.write_bytes(content)
+    assert git("rev-list", "--count", "HEAD") == "1"
+
+
+def cut_by_a_file_of_shallow_clones(edited: str) -> None:
+    Path(git("rev-parse", "--git-path", "shallow")).write_text(f"{edited}\n")
+    assert git("rev-list", "--count", "HEAD") == "1"
+
+
+@pytest.mark.parametrize("cut", [cut_by_the_graph_of_commits, cut_by_a_file_of_shallow_clones])
+def test_a_history_that_only_says_that_it_is_cut(repository: Path, cut: Callable[[str], None]) -> None:
+    write(RECORD, "second")
+    cut(commit("An edit"))
+    assert_found("edited", "An edit")
+    assert (History().is_whole, History().fault(deep=True)) == (True, "")
+
+
+def test_a_history_that_git_cannot_read(repository: Path) -> None:
+    write(RECORD, "second")
+    commit("An edit")
+    assert History().fault(deep=True) == ""
+    lost = git("rev-parse", "HEAD~:./")
+    place = Path(git("rev-parse", "--git-path", f"objects/{lost[:2]}/{lost[2:]}"))
+    place.unlink()
+    assert "git says: " in History().fault(deep=False)
+
+
+def test_a_content_that_git_keeps_is_damaged(repository: Path) -> None:
+    name = git("rev-parse", f"HEAD:./{RECORD}")
+    place = Path(git("rev-parse", "--git-path", f"objects/{name[:2]}/{name[2:]}"))
+    place.chmod(0o644)
+    place.write_bytes(zlib.compress(b"blob 3\0bad"))
+    assert "hash mismatch" in History().fault(deep=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"core.checkStat": "minimal", "core.trustctime": "false"},
+        {"filter.hide.clean": "git cat-file blob HEAD:%f"},
+        {"core.fsmonitor": "printf x"},
+    ],
+)
+def test_an_edit_that_settings_hide_from_git(repository: Path, settings: dict[str, str]) -> None:
+    Path("code.py").write_text("honest = 1\n")
+    commit("Code")
+    time = Path("code.py").stat().st_mtime_ns
+    for name, value in settings.items():
+        git("config", name, value)
+    Path(git("rev-parse", "--git-path", "info/attributes")).write_text("*.py filter=hide\n")
+    git("status")
+    Path("code.py").write_text("honest = 0\n")
+    os.utime("code.py", ns=(time, time))
+    assert History().uncommitted() == ["code.py"]
+    assert code_state()["changed"] == ["code.py"]
+    Path("code.py").write_bytes(b"honest = 1\r\n")
+    assert History().uncommitted() == []
+
+
+def test_what_a_sparse_checkout_leaves_out_is_not_removed(repository: Path) -> None:
+    Path("params.yaml").touch()
+    commit("Parameters")
+    assert History().left_out == set()
+    git("-C", "..", "sparse-checkout", "set", "--no-cone", "/*", f"!/project/{RECORD}")
+    assert not Path(RECORD).exists()
+    assert (History().left_out, History().uncommitted()) == ({RECORD}, [])
+    git("config", "--worktree", "core.sparseCheckout", "false")
+    assert (History().left_out, History().uncommitted()) == (set(), [RECORD])
+
+
+def test_what_only_says_that_it_is_bare_is_none(repository: Path) -> None:
+    git("config", "core.bare", "true")
+    assert is_bare()
+    Path("params.yaml").touch()
+    assert not is_bare()
 
 
 def test_a_removal_says_what_was_removed_and_which_later_file_came(repository: Path) -> None:
