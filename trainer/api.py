@@ -2,6 +2,8 @@
 
     policy = train("data/pendulum/1.0.0", "td3_bc", updates=10_000, hidden_sizes=[64, 64])
     returns = evaluate(policy, episodes=20)
+    told = estimate(policy, "data/pendulum/1.0.0")  # by the data alone, where there is no environment
+    print(told.value, told.behaviour, told.calibration, *told.flags(), sep="\n")
     policy.save("swing_up")
     load_policy("swing_up").act(observation)
 
@@ -28,13 +30,16 @@ from rl_datasets.validation import validated
 from trainer import loop
 from trainer.bundle import Bundle, Dataset, load_bundle, make_bundle
 from trainer.data import training_feed, validation_batches
+from trainer.fitted_q.params import FittedQParams
+from trainer.fitted_q.summary import Estimate
 from trainer.learner import LearnerParams, load_learner
 from trainer.points import TRAIN, Row
 from trainer.preprocessing import make_preprocessor
 
-__all__ = ["Bundle", "evaluate", "load_policy", "train"]
+__all__ = ["Bundle", "Estimate", "estimate", "evaluate", "load_policy", "train"]
 
 load_policy = load_bundle
+HELD_OUT = "test"  # the split whose episodes nothing is learnt from
 
 
 def train(
@@ -109,6 +114,37 @@ def evaluate(policy: Bundle, *, episodes: int = 20, seed: int = 0, make_env: Cal
     spec = policy.spec
     maker = make_env or (lambda: make(spec.env_id, spec.env_kwargs, spec.max_episode_steps))
     return np.array([row.episode_return for row in evaluate_policy(policy.act, maker, episodes=episodes, seed=seed)])
+
+
+def estimate(
+    policy: Bundle,
+    path: Path | str,
+    *,
+    split: str | None = None,
+    held_out: str | None = None,
+    seed: int = 0,
+    memory_cap_mb: int = 2048,
+    readers: int = 2,
+    **options: Any,
+) -> Estimate:
+    """Returns the discounted return of the deterministic policy as logged data tell it, by fitted Q evaluation (trainer/fitted_q).
+
+    Critics learn on `split` of the RLDS directory `path` and are averaged over the initial states of `held_out`; by default the
+    splits `train` and `test`, or the only one there is for both. `options` are those of `evaluate.fitted_q` in params.yaml, such as
+    gamma and updates. Equal arguments give equal numbers. The estimate's `flags()` say what speaks against it.
+
+    Raises HindcastError where a split is not there, the data are of other arrays than the policy, or an option is wrong.
+    """
+    from trainer.fitted_q.estimate import estimate_returns
+
+    reader = RldsReader(Path(path))
+    params = validated(FittedQParams, options, "", "Options of fitted Q evaluation")
+    _fitting(reader, policy.spec)
+    chosen = _split_of(reader, split)
+    told_by = held_out or (HELD_OUT if HELD_OUT in reader.splits else chosen)
+    statistics, _ = _statistics(reader, chosen)
+    told = {"train": chosen, "held_out": told_by, "readers": readers, "memory_cap_mb": memory_cap_mb}
+    return estimate_returns([policy], reader.path, statistics, params, seed=seed, **told)  # type: ignore[arg-type]
 
 
 def _split_of(reader: RldsReader, split: str | None) -> str:

@@ -16,7 +16,11 @@ from rl_datasets.manifest import FILE_NAME
 
 EPISODES, METRICS = "episodes.csv", "metrics.json"
 ID, SPLIT = "episode_id", "split"
-SHOWN = ("return_mean", "iqm", "iqm_low", "iqm_high", "worst_seed_mean", "normalized_score", "behaviour_return_mean")
+SHOWN = (
+    *("return_mean", "iqm", "iqm_low", "iqm_high", "worst_seed_mean", "normalized_score", "behaviour_return_mean"),
+    *("fitted_q_value", "fitted_q_value_low", "fitted_q_value_high", "fitted_q_behaviour", "fitted_q_calibration", "fitted_q_flags"),
+)
+HEADLINES = (("iqm", "iqm_low", "iqm_high"), ("fitted_q_value", "fitted_q_value_low", "fitted_q_value_high"))  # with their intervals
 
 
 @dataclass(frozen=True)
@@ -57,10 +61,17 @@ class MetricDifference:
 
     @property
     def are_apart(self) -> bool | None:
-        """Whether the 95 % intervals of the IQM have no value in common; None where one is absent."""
-        if self.before is None or self.after is None:
+        """Whether the 95 % intervals of the headline have no value in common; None where one is absent."""
+        if self.before is None or self.after is None or self.headline is None:
             return None
-        return bool(self.before["iqm_low"] > self.after["iqm_high"] or self.after["iqm_low"] > self.before["iqm_high"])
+        _, low, high = self.headline
+        return bool(self.before[low] > self.after[high] or self.after[low] > self.before[high])
+
+    @property
+    def headline(self) -> tuple[str, str, str] | None:
+        """The first number with its interval that both sides have: the IQM of what was played, else the estimate from the data."""
+        both = (self.before or {}).keys() & (self.after or {}).keys()
+        return next((names for names in HEADLINES if both.issuperset(names)), None)
 
 
 def data_differences(found: Difference) -> Iterator[DataDifference]:

@@ -15,7 +15,7 @@ from rl_datasets.errors import HindcastError
 
 SECTION = "artifacts"  # of dvc.yaml
 VERDICT, LOCK_DIGEST, COMMIT = "Hindcast-Audit", "Hindcast-Lock", "Hindcast-Commit"  # the trailers of a tag's message
-NUMBERS = "IQM "  # how the line of a model's numbers begins
+NUMBERS = ("IQM ", "fitted Q ")  # how the line of a model's numbers begins
 VERSION = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 

@@ -110,13 +110,23 @@ def metric_line(found: MetricDifference) -> str:
     if found.before is None or found.after is None:
         sides = [interval(values) if values else "not here, or not run" for values in (found.before, found.after)]
         return f"{found.experiment}: {sides[0]} -> {sides[1]}"
+    told = f"{found.experiment}: {interval(found.before)} -> {interval(found.after)}"
+    if found.headline is None:
+        return f"{told}: evaluated in another way"
     verdict = "the intervals are apart" if found.are_apart else "the intervals overlap"
-    change = found.after["iqm"] - found.before["iqm"]
-    return f"{found.experiment}: {interval(found.before)} -> {interval(found.after)}: {change:+.1f}, {verdict}"
+    change = found.after[found.headline[0]] - found.before[found.headline[0]]
+    return f"{told}: {change:+.1f}, {verdict}"
 
 
 def interval(values: Mapping[str, float]) -> str:
-    return f"IQM {values['iqm']:.1f} [{values['iqm_low']:.1f}, {values['iqm_high']:.1f}], mean {values['return_mean']:.1f}"
+    """The numbers of an evaluation in a few words: as played, as the data tell them, or both."""
+    told = []
+    if "iqm" in values:
+        told.append(f"IQM {values['iqm']:.1f} [{values['iqm_low']:.1f}, {values['iqm_high']:.1f}], mean {values['return_mean']:.1f}")
+    if "fitted_q_value" in values:
+        low, high = values["fitted_q_value_low"], values["fitted_q_value_high"]
+        told.append(f"fitted Q {values['fitted_q_value']:.4g} [{low:.4g}, {high:.4g}]")
+    return "; ".join(told) or "no numbers"
 
 
 def listed(names: Iterable[str], limit: int = _SHOWN) -> str:

@@ -1,6 +1,7 @@
-"""Reported numbers: the metrics of an evaluation against its episodes, and the report against the metrics."""
+"""Reported numbers: the metrics of an evaluation against its tables, and the report against the metrics."""
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines import paths
+from pipelines.lineage.audit.estimates import columns_of, expected_metrics
 from pipelines.lineage.audit.findings import Finding, broken, compared, holds
 from pipelines.lineage.audit.models import flat_experiment
 from pipelines.lineage.audit.scene import Scene
@@ -18,6 +20,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME
 
 EPISODES, METRICS, SUMMARY, STATISTICS = "episodes.csv", "metrics.json", "summary.json", "stats.json"
+TABLES = (EPISODES, "fitted_q.csv")
 TOLERANCE = 1e-9  # relative, between two ways to sum the same numbers
 Returns = dict[str, list[float]]  # of each training seed, in the order of episodes
 
@@ -27,18 +30,28 @@ def check_evaluation(scene: Scene, stage: Stage) -> Iterator[Finding]:
         return
     for folder in scene.manifests(stage):
         manifest = scene.manifest(folder)
-        table = scene.contents.read(f"{folder}/{EPISODES}")
+        places = [f"{folder}/{name}" for name in TABLES]
+        tables = {where: table for where in places if (table := scene.contents.read(where)) is not None}
         metrics = scene.json(f"{folder}/{METRICS}")
-        if manifest is None or METRICS not in manifest.files or table is None:
+        if (
+            manifest is None
+            or METRICS not in manifest.files
+            or any(f"{folder}/{name}" not in tables for name in TABLES if name in manifest.files)
+        ):
             continue
-        where = f"{folder}/{EPISODES}"
-        link, mend = f"digest of {where} by {FILE_NAME}", scene.mend(where, stage.name)
-        found = scene.contents.sha256(where)
+        filled = {where: table for where, table in tables.items() if table.count(b"\n") > 1} or tables
+        where = next(iter(filled))
+        link, mend = f"digest of {' and '.join(filled)} by {FILE_NAME}", scene.mend(where, stage.name)
+        found = hashlib.sha256(b"".join(filled.values())).hexdigest()
         yield compared(stage.name, link, where, expected=manifest.digest, found=found, mend=mend, related=f"{folder}/{FILE_NAME}")
-        returns, lengths = _returns(table, where)
-        yield from _count(scene, stage, where, returns)
+        returns, lengths = _returns(tables[places[0]], places[0])
+        yield from _count(scene, stage, places[0], returns)
         if metrics is not None:
-            yield from _metrics(scene, stage, folder, scene.mapping(f"{folder}/{METRICS}"), returns, lengths)
+            seed = flat_experiment(stage).get("evaluate.seed") if scene.deep else None
+            expected = _of_returns(returns, lengths, seed) if returns else {}
+            values = columns_of(tables[places[1]], places[1]) if places[1] in tables else {}
+            expected |= expected_metrics(values, seed) if values else {}
+            yield from _metrics(scene, stage, folder, scene.mapping(f"{folder}/{METRICS}"), expected, where)
 
 
 def check_report(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -88,11 +101,8 @@ def _count(scene: Scene, stage: Stage, where: str, returns: Returns) -> Iterator
         yield compared(stage.name, link, where, expected=expected, found=found, mend=mend)
 
 
-def _metrics(
-    scene: Scene, stage: Stage, folder: str, metrics: Mapping[str, Any], returns: Returns, lengths: list[int]
-) -> Iterator[Finding]:
-    """That the metrics are those of the episodes; with `deep`, those that are drawn by chance too, by the same draw."""
-    where = f"{folder}/{METRICS}"
+def _of_returns(returns: Returns, lengths: list[int], seed: int | None) -> dict[str, Any]:
+    """What the metrics of episodes must be; with the seed of the evaluation, those that are drawn by chance too, by the same draw."""
     every = [value for values in returns.values() for value in values]
     means = [statistics.fmean(values) for values in returns.values()]
     expected: dict[str, Any] = {
@@ -104,15 +114,20 @@ def _metrics(
         "worst_seed_mean": min(means),
         "length_mean": statistics.fmean(lengths),
     }
-    if scene.deep:
-        expected |= _drawn(returns, flat_experiment(stage).get("evaluate.seed"))
+    return expected | _drawn(returns, seed)
+
+
+def _metrics(
+    scene: Scene, stage: Stage, folder: str, metrics: Mapping[str, Any], expected: dict[str, Any], table: str
+) -> Iterator[Finding]:
+    """That the metrics are those that the tables and the data give."""
+    where = f"{folder}/{METRICS}"
     expected |= _of_the_data(scene, folder)
     differing = [name for name, value in expected.items() if not _is_close(metrics.get(name), value)]
     link, mend = f"numbers in {where}", scene.mend(where, stage.name)
     if differing:
         wanted, found = ({name: values.get(name) for name in differing} for values in (expected, metrics))
-        subjects = f"{folder}/{EPISODES}"
-        yield broken(stage.name, link, where, expected=json.dumps(wanted), found=json.dumps(found), mend=mend, related=subjects)
+        yield broken(stage.name, link, where, expected=json.dumps(wanted), found=json.dumps(found), mend=mend, related=table)
     else:
         yield holds(stage.name, link, where)
 

@@ -158,7 +158,7 @@ def _add_environments(draft: Draft, facts: StageFacts, main: str) -> None:
 
 def _played_in(facts: StageFacts) -> set[str]:
     """The environment of the policies that an evaluation played, as they state it."""
-    if not facts.stage.name.startswith("evaluate@"):
+    if not facts.stage.name.startswith("evaluate@") or not facts.is_played:
         return set()
     folders = [path for path in facts.inputs if "/policies/" in path]
     return {str(found) for found in _environment_ids(facts.json(f"{folders[0]}/{POLICY}").get("spec", {}))} if folders else set()

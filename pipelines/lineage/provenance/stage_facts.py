@@ -61,6 +61,12 @@ class StageFacts:
         """Returns a section of the parameters of the last run; empty where it had none."""
         return _mapping(self.stage.locked_parameters().get(key))
 
+    @property
+    def is_played(self) -> bool:
+        """Of an evaluation: whether episodes were played, and not only told from the data."""
+        evaluation = _mapping(self.parameter(f"experiments.{self.key}").get("evaluate"))
+        return "episodes" in evaluation or "fitted_q" not in evaluation
+
     def json(self, path: str) -> Mapping[str, Any]:
         """Returns a small file of the outputs: with the bytes that dvc.lock names or, where those are not here, those on disk.
 

@@ -32,7 +32,7 @@ HOW = {
     (Kind.EVALUATION, Kind.TRAINING): "played policies of",
     (Kind.EVALUATION, Kind.SPLIT): "compared with the returns of",
 }
-SHOWN_METRICS = ("return_mean", "iqm", "normalized_score")  # of every evaluation; any other where it is asked for
+SHOWN_METRICS = ("return_mean", "iqm", "normalized_score", "fitted_q_value")  # of every evaluation; any other where it is asked for
 
 
 def trace(project: Project, graph: Graph, stages: Iterable[str], metric: str = "") -> Provenance:
@@ -45,7 +45,7 @@ def trace(project: Project, graph: Graph, stages: Iterable[str], metric: str = "
         main = _main(draft, facts[name])
         kind = kind_of(name)
         for parent in (parent for parent in graph.parents(name) if parent in facts):
-            _link_parent(draft, main, kind, facts[parent])
+            _link_parent(draft, main, kind, facts[name], facts[parent])
         _parts(draft, facts[name], main, metric)
         origins.add(draft, facts[name], main, decisions)
     _add_people(draft)
@@ -99,11 +99,11 @@ def _version(facts: StageFacts) -> str:
     return str(stated or facts.parameter(f"datasets.{facts.key}").get("version") or "")
 
 
-def _link_parent(draft: Draft, main: str, kind: Kind, parent: StageFacts) -> None:
+def _link_parent(draft: Draft, main: str, kind: Kind, facts: StageFacts, parent: StageFacts) -> None:
     above = kind_of(parent.stage.name)
     models = [_model_id(parent.key, seed) for seed in _seeds(parent)]
     if kind is Kind.EVALUATION and above is Kind.TRAINING and models:
-        draft.link(main, "played", *models)
+        draft.link(main, "played" if facts.is_played else "valued", *models)
     elif kind is Kind.REPORT and above is Kind.EVALUATION and (metrics := _metrics(parent, "")):
         draft.link(main, "shows", *(node_id(Kind.METRIC, f"{parent.key}:{name}") for name in metrics))
     else:

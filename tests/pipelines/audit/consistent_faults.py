@@ -1,6 +1,7 @@
 """Forgeries that agree with themselves: the content is changed, and every digest, dvc.lock and DVC's cache are brought to agree with it."""
 
 import csv
+import hashlib
 import io
 import json
 import random
@@ -83,6 +84,21 @@ def episodes_of_an_evaluation_rewritten(world: World, rng: random.Random) -> Exp
     world.write(f"{folder}/episodes.csv", "\n".join(",".join(row) for row in rows) + "\n")
     digest = Workspace(WorkingTree(), deep=True).sha256(f"{folder}/episodes.csv")
     world.reseal(folder, digest=digest)
+    world.relock()
+    return Expected(world.maker(f"{folder}/metrics.json"), (folder,))
+
+
+@kind
+def values_of_an_estimate_rewritten(world: World, rng: random.Random) -> Expected:
+    """With a digest that agrees: the metrics do not."""
+    folder = "artifacts/evals/all_bc"
+    rows = list(csv.reader(io.StringIO(Path(folder, "fitted_q.csv").read_text())))
+    place = rows[0].index(rng.choice(["seed_1", "behaviour_return", "behaviour_value"]))
+    row = rng.choice(rows[1:])
+    row[place] = str(float(row[place]) + 10)
+    text = "\n".join(",".join(row) for row in rows) + "\n"
+    world.write(f"{folder}/fitted_q.csv", text)
+    world.reseal(folder, digest=hashlib.sha256(Path(folder, "episodes.csv").read_bytes() + text.encode()).hexdigest())
     world.relock()
     return Expected(world.maker(f"{folder}/metrics.json"), (folder,))
 

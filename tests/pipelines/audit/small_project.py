@@ -72,7 +72,7 @@ experiments:
     algorithm: bc
     preset: small
     train: {seeds: [1], updates: 10, batch_size: 32, log_every: 10}
-    evaluate: {episodes: 4, seed: 0}
+    evaluate: {episodes: 4, seed: 0, fitted_q: {updates: 20, hidden_sizes: [8]}}
 runtime: {workers: 1, readers: 1}
 """
 
