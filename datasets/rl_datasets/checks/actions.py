@@ -9,6 +9,7 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns
 from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.folding import as_columns
 
 AT_BOUND = 1e-4  # of the range; nearer than this is at the bound
 FEWEST = 20  # transitions of an episode, or of a data set, that say something
@@ -36,7 +37,7 @@ class _Saturated(Running):
 
     def __init__(self, expected: Expected, options: SaturationOptions) -> None:
         super().__init__(expected, options)
-        low, high = (bound.reshape(-1, 1) for bound in expected.action.spec.bounds())
+        low, high = (bound.reshape(-1) for bound in expected.action.spec.bounds())
         margin = AT_BOUND * (high - low)
         self._low, self._high = low + margin, high - margin
         self._count = np.zeros(len(low))
@@ -47,10 +48,9 @@ class _Saturated(Running):
         self._steps += len(block.reward) - len(block.number)
         self._episodes += len(block.number)
         least, greatest = block.action_extremes
-        if (least[:, None] > self._low).all() and (greatest[:, None] < self._high).all():
+        if (least > self._low).all() and (greatest < self._high).all():
             return
-        columns = block.action_columns
-        at_bound = (columns <= self._low) | (columns >= self._high)
+        at_bound = as_columns((block.action_rows <= self._low) | (block.action_rows >= self._high))
         self._count += (at_bound & ~block.is_last).sum(axis=1)
         inside = np.add.reduceat((~at_bound.all(axis=0)).astype(np.int64), block.starts[:-1])
         full = np.flatnonzero((inside <= (1 - self.options.share) * block.lengths) & (block.lengths >= FEWEST))
@@ -82,11 +82,11 @@ class _Range(Running):
         self._steps = 0
 
     def block(self, block: Block) -> Iterator[Fault]:
-        columns, (low, high) = block.action_columns, block.action_extremes
+        low, high = block.action_extremes
         self._low, self._high = np.fmin(self._low, low), np.fmax(self._high, high)
         if ((self._low >= -1) & (self._high <= 1)).any():
-            self._ones += (np.abs(columns) == 1).sum(axis=1)
-        self._steps += columns.shape[1]
+            self._ones += as_columns(np.abs(block.action_rows) == 1).sum(axis=1)
+        self._steps += len(block.reward)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:  # noqa: ARG002

@@ -12,12 +12,12 @@ import numpy as np
 import tree
 
 from rl_datasets.checks.fingerprint import episode_hashes, row_hashes
+from rl_datasets.checks.folding import as_columns, extremes_of
 from rl_datasets.recorded import Damage, EndToEnd, Recorded
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
 
 BYTES = 1 << 22  # of the arrays that are gathered; at least one episode
 EPISODES = 1 << 10  # more would wait so long that Python looks through them for garbage
-PART = 1 << 9  # rows turned at once
 SCALAR = ArraySpec((), "float32")
 
 
@@ -55,46 +55,40 @@ class Block(EndToEnd):
         steps: np.ndarray = np.arange(len(self.reward)) - np.repeat(self.starts[:-1], np.diff(self.starts))
         return steps
 
-    def observation_columns(self, leaf: int) -> np.ndarray:
-        """Returns one leaf of the observation as its elements' columns, [D, N], each contiguous in memory."""
-        if leaf not in self._columns:
-            self._columns[leaf] = _columns(self.observation[leaf])
-        return self._columns[leaf]
+    def observation_rows(self, leaf: int) -> np.ndarray:
+        """Returns one leaf of the observation as rows of its elements, [N, D]."""
+        return self.observation[leaf].reshape(len(self.reward), -1)
 
     @cached_property
-    def action_columns(self) -> np.ndarray:
-        """The action's elements as columns, [D, N], each contiguous in memory; the last rows repeat the action before them."""
-        columns = _columns(self.action)
-        columns[:, self.lasts] = columns[:, self.lasts - 1]
-        return columns
+    def action_rows(self) -> np.ndarray:
+        """The action's elements, [N, D]; the last rows repeat the action before them."""
+        return self._without_last(self.action)
 
     @cached_property
-    def reward_columns(self) -> np.ndarray:
-        """The reward as a column, [1, N]; the last rows repeat the reward before them."""
-        columns = self.reward[None].copy()
-        columns[:, self.lasts] = columns[:, self.lasts - 1]
-        return columns
+    def reward_rows(self) -> np.ndarray:
+        """The reward, [N, 1]; the last rows repeat the reward before them."""
+        return self._without_last(self.reward)
 
-    @cached_property
-    def _columns(self) -> dict[int, np.ndarray]:
-        return {}
+    def _without_last(self, array: np.ndarray) -> np.ndarray:
+        rows = array.reshape(len(array), -1).copy()
+        rows[self.lasts] = rows[self.lasts - 1]
+        return rows
 
     def observation_extremes(self, leaf: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns the least and the greatest value of each column, each [D]; NaN where a column holds one."""
         if leaf not in self._extremes:
-            columns = self.observation_columns(leaf)
-            self._extremes[leaf] = columns.min(axis=1), columns.max(axis=1)
+            self._extremes[leaf] = extremes_of(self.observation_rows(leaf))
         return self._extremes[leaf]
 
     @cached_property
     def action_extremes(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest action of each column, each [D]."""
-        return self.action_columns.min(axis=1), self.action_columns.max(axis=1)
+        return extremes_of(self.action_rows)
 
     @cached_property
     def reward_extremes(self) -> tuple[np.ndarray, np.ndarray]:
         """The least and the greatest reward, each [1]."""
-        return self.reward_columns.min(axis=1), self.reward_columns.max(axis=1)
+        return extremes_of(self.reward_rows)
 
     @cached_property
     def _extremes(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
@@ -122,17 +116,16 @@ class Block(EndToEnd):
     @cached_property
     def is_action_changed(self) -> np.ndarray:
         """Whether the action of row t + 1 is another than that of row t, [N - 1] bool; so it is not where row t + 1 is a last one."""
-        columns = self.action_columns
-        is_changed: np.ndarray = (columns[:, 1:] != columns[:, :-1]).any(axis=0)
+        is_changed: np.ndarray = np.logical_or.reduce(as_columns(self.action_rows[1:] != self.action_rows[:-1]), axis=0)
         return is_changed
 
     def observation_changes(self, leaf: int) -> np.ndarray:
-        """Returns row t + 1 less row t of a leaf of floats, as columns [D, N - 1]; 0 where episodes meet."""
+        """Returns row t + 1 less row t of a leaf of floats, [N - 1, D]; 0 where episodes meet."""
         if leaf not in self._changes:
-            columns = self.observation_columns(leaf)
+            rows = self.observation_rows(leaf)
             with np.errstate(invalid="ignore", over="ignore"):
-                changes = self._changes[leaf] = columns[:, 1:] - columns[:, :-1]
-            changes[:, self.lasts[:-1]] = 0
+                changes = self._changes[leaf] = rows[1:] - rows[:-1]
+            changes[self.lasts[:-1]] = 0
         return self._changes[leaf]
 
     @cached_property
@@ -282,15 +275,6 @@ def _joined(waiting: list[tuple[int, list[np.ndarray], Recorded]], spec: EnvSpec
 
 def _concatenated(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _columns(array: np.ndarray) -> np.ndarray:
-    """Returns an array [N, ...] as columns [D, N], in parts that stay in the processor's cache."""
-    rows = array.reshape(len(array), -1)
-    columns = np.empty(rows.shape[::-1], rows.dtype)
-    for start in range(0, len(rows), PART):
-        columns[:, start : start + PART] = rows[start : start + PART].T
-    return columns
 
 
 def _describe(dtype: object, shape: tuple[int, ...]) -> str:

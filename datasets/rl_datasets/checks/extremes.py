@@ -11,6 +11,7 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns
 from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.folding import extremes_of
 from rl_datasets.checks.leaf import Leaf
 from rl_datasets.checks.sample import LEVELS, Sample
 from rl_datasets.words import count
@@ -65,19 +66,19 @@ class _Off(Running):
             rows, limits = self._known[place] = len(sample.reward), self.limits(sample, place)
         return limits
 
-    def compare(self, block: Block, place: int | str, columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> None:
-        """columns: [D, N]. extremes: the least and the greatest value of each, each [D]."""
+    def compare(self, block: Block, place: int | str, rows: np.ndarray, extremes: tuple[np.ndarray, np.ndarray]) -> None:
+        """rows: [N, D]. extremes: the least and the greatest value of each column, each [D]."""
         low, middle, high = self.current(place)
         with np.errstate(invalid="ignore"):
             beyond = np.flatnonzero((extremes[1] > high) | (extremes[0] < low))
         for column in beyond:
-            values = columns[column]
-            rows = np.flatnonzero((values > high[column]) | (values < low[column]))
-            sizes = np.abs(values[rows].astype(np.float64) - middle[column])
+            values = rows[:, column]
+            chosen = np.flatnonzero((values > high[column]) | (values < low[column]))
+            sizes = np.abs(values[chosen].astype(np.float64) - middle[column])
             kept = self._candidates.setdefault((place, int(column)), [])
             for choice in np.argsort(-sizes, kind="stable")[:KEPT]:
-                number, step = block.place(*_owner(block, int(rows[choice])))
-                kept.append(_Candidate(float(sizes[choice]), float(values[rows[choice]]), number, step))
+                number, step = block.place(*_owner(block, int(chosen[choice])))
+                kept.append(_Candidate(float(sizes[choice]), float(values[chosen[choice]]), number, step))
             kept.sort(key=lambda candidate: (-candidate.size, candidate.number, candidate.step))
             del kept[KEPT:]
 
@@ -110,10 +111,10 @@ class _Outliers(_Off):
     def block(self, block: Block) -> Iterator[Fault]:
         for place, leaf in enumerate(self.expected.observation):
             if leaf.is_float and leaf.is_narrow:
-                self.compare(block, place, block.observation_columns(place), block.observation_extremes(place))
+                self.compare(block, place, block.observation_rows(place), block.observation_extremes(place))
         if self.expected.action.is_float:
-            self.compare(block, "action", block.action_columns, block.action_extremes)
-        self.compare(block, "reward", block.reward_columns, block.reward_extremes)
+            self.compare(block, "action", block.action_rows, block.action_extremes)
+        self.compare(block, "reward", block.reward_rows, block.reward_extremes)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002
@@ -201,7 +202,7 @@ class _Jumps(_Off):
         for place, leaf in enumerate(self.expected.observation):
             if leaf.is_float and leaf.is_narrow and len(block.reward) > 1:
                 changes = block.observation_changes(place)
-                self.compare(block, place, changes, (changes.min(axis=1), changes.max(axis=1)))
+                self.compare(block, place, changes, extremes_of(changes))
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault | NotApplicable]:  # noqa: ARG002

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 
@@ -21,6 +22,7 @@ OWN = ("own", 0)
 REWARDS = (("reward", -1), ("reward", 1))  # rewards that follow from the row before, or after
 ACTIONS = (("action", -1), ("action", 1))  # things that follow from the action of the row before, or after
 Hypothesis = tuple[str, int]
+Question = Literal["reward", "change"]  # what is asked to follow from a window of rows
 
 
 @dataclass(frozen=True)
@@ -49,35 +51,49 @@ class Neighbours:
         change: np.ndarray = self.observation[1] - self.observation[0]
         return change
 
-    def reward_window(self, hypothesis: Hypothesis) -> np.ndarray:
-        """Returns what a reward would follow from: observation, action and next observation."""
+    def output(self, question: Question) -> np.ndarray:
+        """Returns what is asked for, [N, K]: the reward, or the change of the observation."""
+        return self.reward if question == "reward" else self.change
+
+    def window(self, question: Question, hypothesis: Hypothesis) -> np.ndarray:
+        """Returns what it would follow from: of a reward observation, action and next observation; of a change observation and action."""
         moved, offset = hypothesis
+        if question == "change":
+            return joined([self.observation[0], self.action[offset]])
         rows = 0 if moved == "action" else offset
         return joined([self.observation[rows], self.action[offset], self.observation[rows + 1]])
 
-    def change_window(self, hypothesis: Hypothesis) -> np.ndarray:
-        """Returns what a change would follow from: the observation and an action."""
-        return joined([self.observation[0], self.action[hypothesis[1]]])
+    def own_errors(self, question: Question) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the errors of the fitted rows by their own windows and regressions on other episodes, a full and a plain one, [N, K]."""
+        if question not in self._own_errors:
+            own = self.fitted
+            self._own_errors[question] = own.both_errors(own.window(question, OWN), own.output(question))
+        return self._own_errors[question]
+
+    @cached_property
+    def _own_errors(self) -> dict[Question, tuple[np.ndarray, np.ndarray]]:
+        return {}
 
     @cached_property
     def reward_errors(self) -> dict[Hypothesis, float]:
         """How badly rewards follow from each window, as a share of their variance."""
         own = self.fitted
-        return {each: float(own.crossed(own.reward_window(each), own.reward)[0]) for each in (OWN, *REWARDS, *ACTIONS)}
+        others = {each: own.crossed(own.window("reward", each), own.reward) for each in (*REWARDS, *ACTIONS)}
+        return {each: float(errors[0]) for each, errors in {OWN: _better(*self.own_errors("reward")), **others}.items()}
 
     @cached_property
     def narrow_errors(self) -> dict[Hypothesis, float]:
         """The same without the next observation, which in one window is what in another is the observation."""
         own, width = self.fitted, self.observation[0].shape[1]
-        windows = {each: own.reward_window(each)[:, :-width] for each in (*REWARDS, *ACTIONS)}
+        windows = {each: own.window("reward", each)[:, :-width] for each in (*REWARDS, *ACTIONS)}
         return {each: float(own.crossed(window, own.reward)[0]) for each, window in windows.items()}
 
     @cached_property
     def change_errors(self) -> dict[Hypothesis | None, np.ndarray]:
         """How badly the change of each column follows from the observation (None), and with an action beside it, each [D]."""
         own = self.fitted
-        errors: dict[Hypothesis | None, np.ndarray] = {None: own.crossed(own.observation[0], own.change)}
-        return errors | {each: own.crossed(own.change_window(each), own.change) for each in (OWN, *ACTIONS)}
+        alone = {None: own.crossed(own.observation[0], own.change), OWN: _better(*self.own_errors("change"))}
+        return {**alone, **{each: own.crossed(own.window("change", each), own.change) for each in ACTIONS}}
 
     @cached_property
     def is_reaction(self) -> bool:
@@ -89,8 +105,11 @@ class Neighbours:
 
     def crossed(self, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
         """Returns the error of each column by the better one of two regressions on other episodes, [K]."""
-        errors: np.ndarray = np.min([_mean(cross_errors(inputs, outputs, self.owner, is_plain)) for is_plain in (False, True)], axis=0)
-        return errors
+        return _better(*self.both_errors(inputs, outputs))
+
+    def both_errors(self, inputs: np.ndarray, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the errors by a full and by a plain regression on other episodes, [N, K] each."""
+        return cross_errors(inputs, outputs, self.owner, is_plain=False), cross_errors(inputs, outputs, self.owner, is_plain=True)
 
 
 def neighbours(sample: Sample | None, leaves: Sequence[Leaf], action_leaf: Leaf) -> Neighbours | str:
@@ -140,6 +159,12 @@ def _numeric(leaf: Leaf, array: np.ndarray) -> np.ndarray:
 
 def _names(leaf: Leaf) -> list[str]:
     return [leaf.column(place) for place in range(leaf.size)] if leaf.spec.num_values is None else [leaf.name] * leaf.spec.num_values
+
+
+def _better(full: np.ndarray, plain: np.ndarray) -> np.ndarray:
+    """Returns the error of each column by the better one of two regressions, [K]. full, plain: [N, K]."""
+    better: np.ndarray = np.minimum(_mean(full), _mean(plain))
+    return better
 
 
 def _mean(errors: np.ndarray) -> np.ndarray:

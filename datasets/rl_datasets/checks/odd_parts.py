@@ -1,11 +1,11 @@
 """Which part of the data follows from other rows than the rest does: single episodes, and ranges of consecutive ones."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from rl_datasets.checks.neighbours import FIT_ROWS, OWN, Hypothesis, Neighbours, every
-from rl_datasets.checks.regression import Regression, cross_errors
+from rl_datasets.checks.neighbours import OWN, Hypothesis, Neighbours, Question, every
+from rl_datasets.checks.regression import Features, Regression
 
 FEWEST_OF_EPISODE = 8
 ROWS = 1 << 12  # looked at for ranges
@@ -15,49 +15,53 @@ MOST = 2.0  # that one bin may count for
 LEAST = 1e-9  # error that counts as none
 ENOUGH = 3.0  # that a range must count for
 
-Windows = Callable[[Neighbours, Hypothesis], np.ndarray]
+Columns = np.ndarray | slice
 
 
 def odd_stretches(
-    rows: Neighbours, windows: Windows, outputs: np.ndarray, hypotheses: Sequence[Hypothesis], ratio: float
+    rows: Neighbours, question: Question, columns: Columns, hypotheses: Sequence[Hypothesis], ratio: float
 ) -> Iterator[tuple[int, Hypothesis]]:
-    """Yields (stretch, hypothesis) where the model that is right elsewhere is right only in other rows. outputs: [N, K] of all rows."""
-    fit = every(len(outputs), FIT_ROWS)
-    model = Regression(windows(rows.fitted, OWN), outputs[fit], is_plain(rows, windows, outputs))
+    """Yields (stretch, hypothesis) where the model that is right elsewhere is right only in other rows. columns: of what is asked for."""
+    fit, outputs, inputs = rows.fitted, rows.output(question)[:, columns], rows.window(question, OWN)
+    fitted = fit.window(question, OWN)
+    features = Features(fitted, is_plain(rows, question, columns))
+    model = Regression(features(fitted), fit.output(question)[:, columns])
     stretches, starts, counts = np.unique(rows.owner, return_index=True, return_counts=True)
-    own = _medians(model.errors(windows(rows, OWN), outputs).mean(axis=1), starts, counts)
+    own = _medians(model.errors(features(inputs), outputs).mean(axis=1), starts, counts)
     odd = (counts >= FEWEST_OF_EPISODE) & (own > ratio * max(float(np.median(own)), LEAST))
     if not odd.any():
         return
     part, lengths = np.repeat(odd, counts), counts[odd]
     some, firsts = rows.of(part), np.cumsum(lengths) - lengths
-    medians = {each: _medians(model.errors(windows(some, each), outputs[part]).mean(axis=1), firsts, lengths) for each in hypotheses}
+    errors = {each: model.errors(features(some.window(question, each)), outputs[part]).mean(axis=1) for each in hypotheses}
+    medians = {each: _medians(values, firsts, lengths) for each, values in errors.items()}
     for place, (stretch, median) in enumerate(zip(stretches[odd], own[odd], strict=True)):
         best = min(hypotheses, key=lambda each: float(medians[each][place]))
         if median > ratio * medians[best][place]:
             yield int(stretch), best
 
 
-def odd_range(rows: Neighbours, windows: Windows, outputs: np.ndarray, hypotheses: Sequence[Hypothesis]) -> np.ndarray | None:
+def odd_range(rows: Neighbours, question: Question, columns: Columns, hypotheses: Sequence[Hypothesis]) -> np.ndarray | None:
     """Returns the rows of consecutive episodes that other rows explain better than in the rest, [N] bool; None where there are none.
 
     It only suspects them: which of the two parts is wrong, and whether any is, must be looked at in each. A model is fitted on either
     half of the data, then on the half that its own rows explain best beside the others.
     """
-    chosen = every(len(rows.owner), ROWS)
-    some, outputs_of_all, outputs = rows.of(chosen), outputs, outputs[chosen]
+    some = rows.of(every(len(rows.owner), ROWS))
+    outputs, count = some.output(question)[:, columns], len(some.owner)
     starts = _bins(some.owner)
     if len(starts) < 4:
         return None
-    counts = np.diff([*starts, len(chosen)])
-    inputs = {each: windows(some, each) for each in (OWN, *hypotheses)}
-    plain = is_plain(rows, windows, outputs_of_all)
+    counts = np.diff([*starts, count])
+    windows = {each: some.window(question, each) for each in (OWN, *hypotheses)}
+    make = Features(windows[OWN], is_plain(rows, question, columns))
+    features = {each: make(window) for each, window in windows.items()}
     runs = []
     for is_first in (True, False):
-        kept = (np.arange(len(chosen)) < len(chosen) // 2) == is_first
+        kept = (np.arange(count) < count // 2) == is_first
         for _ in range(3):
-            model = Regression(inputs[OWN][kept], outputs[kept], plain)
-            errors = {each: model.errors(window, outputs).mean(axis=1) for each, window in inputs.items()}
+            model = Regression(features[OWN][kept], outputs[kept])
+            errors = {each: model.errors(values, outputs).mean(axis=1) for each, values in features.items()}
             medians = {each: np.maximum(_medians(values, starts, counts), LEAST) for each, values in errors.items()}
             gains = [np.log(medians[OWN] / medians[each]) for each in hypotheses]
             best = np.max(gains, axis=0)
@@ -71,10 +75,9 @@ def odd_range(rows: Neighbours, windows: Windows, outputs: np.ndarray, hypothese
     return part
 
 
-def is_plain(rows: Neighbours, windows: Windows, outputs: np.ndarray) -> bool:
+def is_plain(rows: Neighbours, question: Question, columns: Columns) -> bool:
     """Whether the plain regression foretells other episodes better."""
-    fit, outputs = rows.fitted, outputs[every(len(outputs), FIT_ROWS)]
-    full, plain = (np.median(cross_errors(windows(fit, OWN), outputs, fit.owner, plain), axis=0).mean() for plain in (False, True))
+    full, plain = (np.median(errors[:, columns], axis=0).mean() for errors in rows.own_errors(question))
     return bool(plain < full)
 
 
@@ -96,8 +99,8 @@ def _best_run(scores: np.ndarray) -> tuple[int, int, float]:
 
 
 def _medians(values: np.ndarray, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Returns the lower median of each of the consecutive parts that begin at `starts`. values: [N]."""
-    part = np.repeat(np.arange(len(starts)), counts)
-    ordered = values[np.lexsort((values, part))]
-    medians: np.ndarray = ordered[starts + (counts - 1) // 2]
+    """Returns the lower median of each of the consecutive parts that begin at `starts`, which are of about the same size. values: [N]."""
+    place = np.arange(counts.max())
+    table = np.where(place < counts[:, None], values[np.minimum(starts[:, None] + place, len(values) - 1)], np.nan)
+    medians: np.ndarray = np.sort(table, axis=1)[np.arange(len(starts)), (counts - 1) // 2]
     return medians

@@ -61,8 +61,8 @@ class _NearDuplicates(Running):
 
     def _chosen(self, block: Block) -> np.ndarray:
         """Returns some of the rows, by what is in them, so that a copy has the same; and all last rows."""
-        place, leaf = next((i, leaf) for i, leaf in enumerate(self.expected.observation) if leaf.is_float or leaf.spec.is_image)
-        columns = block.observation_columns(place) if leaf.is_narrow else block.observation[place].reshape(len(block.reward), -1).T
+        place = next(i for i, leaf in enumerate(self.expected.observation) if leaf.is_float or leaf.spec.is_image)
+        columns = block.observation_rows(place).T
         code = np.zeros(len(block.reward), np.uint32)
         for column in columns[:: -(-len(columns) // COLUMNS_OF_CHOICE)]:
             coarse = (column.astype(np.float32, copy=False).view(np.uint32) + np.uint32(1 << 19)) >> np.uint32(20)

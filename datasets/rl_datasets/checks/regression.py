@@ -1,6 +1,7 @@
 """Ridge regression on random features: how well one thing follows from another, without knowing how.
 
-A plain one, on the columns and their squares, is the better one where many columns are of no use.
+Features are computed once and serve all that is fitted on them. Plain ones, the columns and their squares, are the better ones where
+many columns are of no use.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,34 +13,21 @@ STEEPNESS = 0.7  # of their weights
 RIDGE = 1e-6
 PRODUCTS = 66  # of two columns, that are features too; more are left out
 LIMIT = 1e6
-BLOCK = 16  # rows of a system that are solved at once
 SMALL = 1 << 18  # multiplications of one product: one so small runs in this thread, where starting others would cost more
+BLOCK = 48  # rows of a system that are solved at once, in this thread for the same reason
 
 
-class Regression:
-    """Fitted on rows (input [N, D], output [N, K]); predicts in units of the output's deviation. Deterministic."""
+class Features:
+    """Gives the features [N, F] of inputs [N, D] in units of the deviation of those that it was made of. Deterministic."""
 
-    def __init__(self, inputs: np.ndarray, outputs: np.ndarray, is_plain: bool = False) -> None:
+    def __init__(self, inputs: np.ndarray, is_plain: bool) -> None:
         self._is_plain = is_plain
         self._mean, self._scale = inputs.mean(axis=0), _deviation(inputs)
-        self.center, self.scale = outputs.mean(axis=0), _deviation(outputs)
         random = np.random.default_rng(0x51D1)
         self._weights = random.normal(0, STEEPNESS, (inputs.shape[1], FEATURES)) / np.sqrt(max(inputs.shape[1], 1)) * 2
         self._offsets = random.uniform(-1, 1, FEATURES)
-        features = self._features(inputs)
-        wanted = (outputs - self.center) / self.scale
-        sums = _summed(features, np.concatenate([features, wanted], axis=1))
-        sums[:, : len(sums)] += RIDGE * len(features) * np.eye(len(sums))
-        self._coefficients = _solved(sums)
 
-    def errors(self, inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-        """Returns the squared errors, in squared deviations of the outputs that it was fitted on, [N, K]."""
-        wanted = (outputs - self.center) / self.scale
-        found = _times(self._features(inputs), self._coefficients)
-        errors: np.ndarray = (found - wanted) ** 2
-        return errors
-
-    def _features(self, inputs: np.ndarray) -> np.ndarray:
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
         rows = np.clip((inputs - self._mean) / self._scale, -LIMIT, LIMIT)
         if self._is_plain:
             return np.concatenate([np.ones((len(rows), 1)), rows, rows**2], axis=1)
@@ -50,13 +38,32 @@ class Regression:
         return np.concatenate(parts, axis=1)
 
 
+class Regression:
+    """Fitted on rows (features [N, F], output [N, K]); predicts in units of the output's deviation."""
+
+    def __init__(self, features: np.ndarray, outputs: np.ndarray) -> None:
+        self._center, self._scale = outputs.mean(axis=0), _deviation(outputs)
+        sums = _summed(features, np.concatenate([features, self._in_units(outputs)], axis=1))
+        sums[:, : len(sums)] += RIDGE * len(features) * np.eye(len(sums))
+        self._coefficients = _solved(sums)
+
+    def errors(self, features: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Returns the squared errors, in squared deviations of the outputs that it was fitted on, [N, K]."""
+        errors: np.ndarray = (_times(features, self._coefficients) - self._in_units(outputs)) ** 2
+        return errors
+
+    def _in_units(self, outputs: np.ndarray) -> np.ndarray:
+        wanted: np.ndarray = (outputs - self._center) / self._scale
+        return wanted
+
+
 def cross_errors(inputs: np.ndarray, outputs: np.ndarray, groups: np.ndarray, is_plain: bool) -> np.ndarray:
     """Returns the errors by a regression on the groups of the other half, [N, K]. groups: [N] int64, such as episodes."""
-    errors = np.zeros(outputs.shape)
+    features, errors = Features(inputs, is_plain)(inputs), np.zeros(outputs.shape)
     for half in range(2):
         own = groups % 2 == half
         if own.any() and not own.all():
-            errors[own] = Regression(inputs[~own], outputs[~own], is_plain).errors(inputs[own], outputs[own])
+            errors[own] = Regression(features[~own], outputs[~own]).errors(features[own], outputs[own])
     return errors
 
 
@@ -86,16 +93,16 @@ def _summed(left: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def _solved(system: np.ndarray) -> np.ndarray:
-    """Returns x [F, K] of A x = b for a system [F, F + K], A beside b, by blocks. A is positive definite: no pivot is looked for."""
-    size, inverses = len(system), []
-    values = system[:, size:]  # a view, eliminated in place
-    for first in range(0, size, BLOCK):
-        own, below = slice(first, min(first + BLOCK, size)), slice(first + BLOCK, None)
-        inverses.append((own, np.linalg.inv(system[own, own])))
-        if first + BLOCK < size:
-            system[below, below] -= _times(system[below, own] @ inverses[-1][1], system[own, below])
-    for own, inverse in reversed(inverses):
-        values[own] = inverse @ (values[own] - system[own, own.stop : size] @ values[own.stop :])
+    """Returns x [F, K] of A x = b for a system [F, F + K], A beside b, eliminated in place by blocks. A is positive definite."""
+    size = len(system)
+    values, blocks = system[:, size:], [slice(first, min(first + BLOCK, size)) for first in range(0, size, BLOCK)]
+    for own in blocks:
+        after = slice(own.stop, None)
+        system[own, after] = np.linalg.solve(system[own, own], system[own, after])
+        if own.stop < size:
+            system[after, after] -= _times(system[after, own], system[own, after])
+    for own in reversed(blocks):
+        values[own] -= system[own, own.stop : size] @ values[own.stop :]
     return values
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from rl_datasets.checks.block import Block
 from rl_datasets.checks.check import Check, Fault, NotApplicable, Options, Running, Warns
 from rl_datasets.checks.expected import Expected
+from rl_datasets.checks.folding import as_columns
 from rl_datasets.checks.leaf import Leaf
 from rl_datasets.checks.words import and_more
 from rl_datasets.words import count
@@ -44,17 +45,17 @@ class Runs:
         self.repeats = np.zeros(count, np.int64)
         self.kept: list[list[_Run]] = [[] for _ in range(count)]
 
-    def add(self, block: Block, same: np.ndarray, values: np.ndarray, others: np.ndarray | None) -> None:
-        """same: [D, N - 1] bool, whether row t + 1 repeats row t, never across episodes. values: [D, N].
+    def add(self, block: Block, same: np.ndarray | None, values: np.ndarray, others: np.ndarray | None) -> None:
+        """same: [D, N - 1] bool, whether row t + 1 repeats row t, never across episodes; None where none does. values: [N, D].
 
         others: [N - 1] bool, whether anything else changes; a run in which nothing does is rest, and is left out.
         """
         self.rows += int(block.is_inner.sum())
-        for column, repeated in enumerate(same):
+        for column, repeated in enumerate(() if same is None else same):
             count = int(np.count_nonzero(repeated))
             self.repeats[column] += count
             if count >= SHORTEST and self.repeats[column] < USUAL * self.rows and _has_run(repeated):
-                self._collect(block, column, repeated, values[column], others)
+                self._collect(block, column, repeated, values[:, column], others)
 
     def unlikely(self, column: int, options: RepeatOptions) -> list[_Run]:
         """Returns the runs of a column that are no chance, the longest first."""
@@ -91,21 +92,21 @@ class _FrozenSensors(Running):
     def block(self, block: Block) -> Iterator[Fault]:
         if len(block.reward) < 2:
             return
-        moving, sames = block.is_action_changed.copy(), []
+        moving, sames, inner = block.is_action_changed.copy(), [], block.lasts[:-1]
         for place, leaf in enumerate(self.expected.observation):
             if _is_columns(leaf):
                 same = block.observation_changes(place) == 0
             else:
-                same = (block.leaf_hashes[place][1:] == block.leaf_hashes[place][:-1])[None]
-            moving |= ~same.all(axis=0)
-            same[:, block.lasts[:-1]] = False
-            sames.append(same)
-        for place, (leaf, same) in enumerate(zip(self.expected.observation, sames, strict=True)):
-            columns = np.zeros((1, len(block.reward)))
+                same = (block.leaf_hashes[place][1:] == block.leaf_hashes[place][:-1])[:, None]
+            same[inner] = False
+            sames.append(as_columns(same) if same.any() else None)
+            moving |= True if sames[-1] is None else ~sames[-1].all(axis=0)
+        for place, (leaf, columns) in enumerate(zip(self.expected.observation, sames, strict=True)):
+            values = np.zeros((len(block.reward), 1))
             if _is_columns(leaf):
-                columns, (low, high) = block.observation_columns(place), block.observation_extremes(place)
+                values, (low, high) = block.observation_rows(place), block.observation_extremes(place)
                 self._low[place], self._high[place] = np.fmin(self._low[place], low), np.fmax(self._high[place], high)
-            self._runs[place].add(block, same, columns, moving)
+            self._runs[place].add(block, columns, values, moving)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:  # noqa: ARG002
@@ -129,16 +130,16 @@ class _IdleActions(Running):
         super().__init__(expected, options)
         self._runs = Runs(1)
         low, high = expected.action.spec.bounds()
-        self._low, self._high = low.reshape(-1, 1), high.reshape(-1, 1)
+        self._low, self._high = low.reshape(-1), high.reshape(-1)
 
     def block(self, block: Block) -> Iterator[Fault]:
         if len(block.reward) > 1:
             same: np.ndarray = np.logical_not(block.is_action_changed | block.is_last[:-1] | block.is_last[1:])
             if self.expected.action.is_float:
                 rows = np.flatnonzero(same)
-                columns = block.action_columns[:, rows + 1]
-                same[rows] = ((columns > self._low) & (columns < self._high)).any(axis=0)  # all at a bound is saturation
-            self._runs.add(block, same[None], block.action_columns[:1], None)
+                repeated = block.action_rows[rows + 1]
+                same[rows] = ((repeated > self._low) & (repeated < self._high)).any(axis=1)  # all at a bound is saturation
+            self._runs.add(block, same[None], block.action_rows[:, :1], None)
         yield from ()
 
     def finish(self, table: pd.DataFrame) -> Iterator[Fault]:  # noqa: ARG002

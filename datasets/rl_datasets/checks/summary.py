@@ -8,12 +8,13 @@ import numpy as np
 import pandas as pd
 
 from rl_datasets.checks.block import Block
+from rl_datasets.checks.folding import folded
 from rl_datasets.schema import ArraySpec, EnvSpec, named_leaves
 from rl_datasets.stats import Moments, merge
 
 COLUMNS = 32  # of an array that are described one by one; a larger array is described as a whole
 CATEGORIES = 32  # values of a category that are counted one by one
-PART = 1 << 12  # rows summed at once
+DEPTH = 32
 LARGE = 1e15  # range of a column whose squares float32 may not hold
 
 
@@ -30,17 +31,17 @@ class RunningSummary:
         for place, leaf in enumerate(block.observation):
             describer = self._arrays[self._names[place]]
             if isinstance(describer, _Floats):
-                describer.add(block.observation_columns(place), block.observation_extremes(place), lasts[:0])
+                describer.add(block.observation_rows(place), block.observation_extremes(place), lasts[:0])
             else:
                 describer.add(leaf)
         action = self._arrays["action"]
         if isinstance(action, _Floats):
-            action.add(block.action_columns, block.action_extremes, lasts)
+            action.add(block.action_rows, block.action_extremes, lasts)
         else:
             action.add(block.action[moves])
         reward = self._arrays["reward"]
         assert isinstance(reward, _Floats), "its spec says so"
-        reward.add(block.reward_columns, block.reward_extremes, lasts)
+        reward.add(block.reward_rows, block.reward_extremes, lasts)
 
     def to_json(self, table: pd.DataFrame) -> dict[str, Any]:
         """Returns plain JSON; a number that is not finite becomes null. table: columns of EpisodeRow, one row an episode."""
@@ -77,12 +78,12 @@ class _Floats:
     def __init__(self) -> None:
         self._moments: Moments | None = None
 
-    def add(self, columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> None:
-        """columns: [D, N], each contiguous in memory. extremes: the least and the greatest value of each, each [D].
+    def add(self, rows: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> None:
+        """rows: [N, D]. extremes: the least and the greatest value of each column, each [D].
 
         left_out: rows that do not count; their values are in others too, so that the extremes stay.
         """
-        own = _moments(columns, extremes, left_out)
+        own = _moments(rows, extremes, left_out)
         self._moments = own if self._moments is None else merge(self._moments, own)
 
     def to_json(self) -> dict[str, Any]:
@@ -123,27 +124,39 @@ class _Integers:
         return {} if self._minimum > self._maximum else {"minimum": self._minimum, "maximum": self._maximum}
 
 
-def _moments(columns: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> Moments:
-    """Returns the moments of columns [D, N], N > len(left_out), in one pass.
+def _moments(rows: np.ndarray, extremes: tuple[np.ndarray, np.ndarray], left_out: np.ndarray) -> Moments:
+    """Returns the moments of rows [N, D], N > len(left_out), in one pass.
 
-    Sums are of what lies beyond the first row, so that a large mean beside a small deviation costs no digits: PART rows at a time
+    Sums are of what lies beyond the first row, so that a large mean beside a small deviation costs no digits: DEPTH rows at a time
     in the columns' own precision, and in float64 beyond that and where a square would not fit.
     """
     low, high = (extreme.astype(np.float64) for extreme in extremes)
-    rows = columns.shape[1] - len(left_out)
+    count = len(rows) - len(left_out)
     with np.errstate(invalid="ignore", over="ignore"):
-        exact = columns.astype(np.result_type(columns, np.float32) if (high - low).max(initial=0) < LARGE else np.float64, copy=False)
-        first = exact[:, :1]
-        sums, squares = (-each for each in _sums(exact[:, left_out].astype(np.float64) - first))
-        for start in range(0, columns.shape[1], PART):
-            more, more_squares = _sums(exact[:, start : start + PART] - first)
-            sums, squares = sums + more, squares + more_squares
-        return Moments(rows, first[:, 0] + sums / rows, np.maximum(squares - sums**2 / rows, 0), low, high)
+        exact = rows.astype(np.result_type(rows, np.float32) if (high - low).max(initial=0) < LARGE else np.float64, copy=False)
+        first = exact[:1]
+        beside, rest = folded(exact)
+        sums, squares = _sums(rest.astype(np.float64) - first)
+        left_sums, left_squares = _sums(exact[left_out].astype(np.float64) - first)
+        wide = _sums_beyond(beside, np.tile(first[0], beside.shape[1] // max(len(low), 1)))
+        wide_sums, wide_squares = (each.reshape(-1, len(low)).sum(axis=0) if len(low) else 0.0 for each in wide)
+        sums, squares = sums + wide_sums - left_sums, squares + wide_squares - left_squares
+        return Moments(count, first[0] + sums / count, np.maximum(squares - sums**2 / count, 0), low, high)
 
 
-def _sums(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the sums of columns [D, N] and of their squares, each [D] float64."""
-    return columns.sum(axis=1).astype(np.float64), np.vecdot(columns, columns).astype(np.float64)
+def _sums_beyond(rows: np.ndarray, first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns what `_sums` does of rows [N, D] less the row `first`, in their own precision for DEPTH rows at a time."""
+    sums, squares = np.zeros(len(first)), np.zeros(len(first))
+    for start in range(0, len(rows), DEPTH):
+        more, more_squares = _sums(rows[start : start + DEPTH] - first)
+        sums += more
+        squares += more_squares
+    return sums, squares
+
+
+def _sums(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the sums of the columns of rows [N, D] and of their squares, each [D]. The rows are of no use afterwards."""
+    return rows.sum(axis=0), np.square(rows, out=rows).sum(axis=0)
 
 
 def _describer(leaf: ArraySpec) -> _Floats | _Categories | _Integers:
