@@ -118,7 +118,7 @@ def test_a_full_disk(project):
     """A limit on the size of files stands in for the disk: both end a write with an OSError in the middle."""
     code = (
         "import resource, runpy, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-        "import tensorflow; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000)); "
         "sys.argv = ['pipelines.collect', 'cartpole']; runpy.run_module('pipelines.collect', run_name='__main__')"
     )
     project.edit("params.yaml", "episodes: 150", "episodes: 2000")

@@ -25,3 +25,10 @@ def test_an_entry_of_the_docs_is_valid(block):
 
 def test_there_are_entries():
     assert len(BLOCKS) == 3
+
+
+def test_no_file_of_code_has_over_400_lines():
+    files = [file for folder in ("pipelines", "datasets", "trainer", "tests") for file in (ROOT / folder).rglob("*.py")]
+    lines = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in files}
+    assert len(lines) > 300
+    assert {name: count for name, count in lines.items() if count > 400} == {}

@@ -19,7 +19,7 @@ from tests.pipelines.audit import (  # noqa: F401  whose kinds join those of `fa
 from tests.pipelines.audit.faults import Fault
 from tests.pipelines.audit.world import World, is_clean
 
-EACH = 4  # faults of a kind
+EACH = 3  # faults of a kind
 pytestmark = pytest.mark.slow
 
 

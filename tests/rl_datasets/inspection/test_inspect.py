@@ -1,35 +1,16 @@
-"""What inspect finds in small files whose oddity is known, and whether the entry that it prints imports them rightly."""
+"""What inspect finds in small arrays whose oddity is known, and whether the entry that it prints imports them rightly."""
 
-import bz2
-import gzip
 import json
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.inspection.inspect import Inspection, inspect
-
-LENGTHS = [30, 12, 25, 40, 8]
-ROWS = sum(LENGTHS)
-STOP = np.cumsum(LENGTHS)
-
-
-def kinds(found: Inspection) -> set[str]:
-    return {oddity.kind for oddity in found.oddities}
-
-
-def evidence(found: Inspection, kind: str) -> str:
-    (told,) = [oddity.evidence for oddity in found.oddities if oddity.kind == kind]
-    return told
-
-
-def last_rows() -> np.ndarray:
-    return np.isin(np.arange(ROWS), STOP - 1)
+from rl_datasets.inspection.inspect import inspect
+from tests.rl_datasets.inspection.found import LENGTHS, ROWS, STOP, evidence, kinds, last_rows
 
 
 def test_plain_data_have_nothing_odd(look, paste, walk):
@@ -208,62 +189,6 @@ def test_pickled_objects_are_told_and_never_opened(look, paste, tmp_path, walk):
     assert not (tmp_path / "opened").exists()
 
 
-def frame(walk, seed: int = 0) -> pd.DataFrame:
-    """Rows of a table with a feature map, one-hot actions, ids of text and columns that say more."""
-    data, rng = walk(LENGTHS), np.random.default_rng(seed)
-    act = rng.integers(0, 3, ROWS)
-    columns = {f"state_features.{i}": data["observation"][:, i] for i in range(2)}
-    columns |= {f"next_state_features.{i}": data["next_observation"][:, i] for i in range(2)}
-    columns |= {f"action.{i}": np.where(act == i, 1.0, np.nan) for i in range(3)}
-    ids = {"mdp_id": np.repeat(list("qzbka"), LENGTHS), "sequence_number": np.concatenate([np.arange(n) for n in LENGTHS])}
-    return pd.DataFrame({**ids, **columns, "reward": data["reward"], "propensity": 0.5}).sample(frac=1, random_state=seed)
-
-
-def as_lines(table: pd.DataFrame) -> bytes:
-    """JSON lines with nested maps, as some loggers write them."""
-    lines = []
-    for row in table.to_dict("records"):
-        nested: dict[str, object] = {}
-        for name, value in row.items():
-            outer, dot, inner = str(name).partition(".")
-            if not dot:
-                nested[outer] = value
-            elif value == value:
-                nested.setdefault(outer, {})[inner] = value  # type: ignore[index]
-        lines.append(json.dumps(nested))
-    return ("\n".join(lines) + "\n").encode()
-
-
-def check_table(found: Inspection, paste) -> None:
-    assert {"random_order", "one_hot", "text_ids", "propensities", "no_end_flag"} <= kinds(found)
-    assert "The 5 ids of 'mdp_id' change" in evidence(found, "random_order")
-    pasted = paste(found)
-    assert pasted.counts == (5, ROWS, 0)
-    assert sorted(e.episode_id for e in pasted.episodes) == list("abkqz")
-    assert pasted.spec.action.num_values == 3
-    lengths = {e.episode_id: e.length for e in pasted.episodes}
-    assert [lengths[name] for name in "qzbka"] == LENGTHS
-
-
-@pytest.mark.parametrize("suffix", ["json", "jsonl.gz", "json.bz2", "ndjson.zst"])
-def test_json_lines_of_every_compression(paste, suffix, walk):
-    path, text = Path(f"logged.{suffix}"), as_lines(frame(walk))
-    pack = {"gz": gzip.compress, "bz2": bz2.compress, "zst": lambda raw: pa.compress(raw, "zstd", asbytes=True)}
-    path.write_bytes(pack.get(suffix.rpartition(".")[2], bytes)(text))
-    check_table(inspect(path), paste)
-
-
-@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet", "feather"])
-def test_tables_of_every_kind(paste, suffix, walk):
-    path = Path(f"logged.{suffix}")
-    write = {"parquet": frame(walk).to_parquet, "feather": frame(walk).reset_index(drop=True).to_feather}
-    if suffix in write:
-        write[suffix](path)
-    else:
-        frame(walk).to_csv(path, index=False)
-    check_table(inspect(path), paste)
-
-
 def test_demonstrations_in_groups(paste, walk):
     data = walk(LENGTHS)
     with h5py.File("demos.hdf5", "w") as file:
@@ -277,58 +202,6 @@ def test_demonstrations_in_groups(paste, walk):
     assert pasted.options["groups"] == "data/*"
 
 
-def test_a_table_that_names_nothing_needs_two_words(paste, walk):
-    data = walk(LENGTHS)
-    table = {"trip": np.repeat(list("abcde"), LENGTHS), "speed": data["observation"][:, 0], "grade": data["observation"][:, 1]}
-    pd.DataFrame({**table, "throttle": data["action"][:, 0], "fuel": data["reward"]}).to_csv("trips.csv", index=False)
-    found = inspect(Path("trips.csv"))
-    assert found.fault == (
-        "No column was recognised as observation, action and reward. Say which: --as action=COLUMN --as reward=COLUMN. "
-        "Numbers that are left are then taken to be observed."
-    )
-    assert 'action: "???"  # not recognised: name the columns, or run again with --as action=COLUMN' in found.entry
-    found = inspect(Path("trips.csv"), {"action": ["throttle"], "reward": ["fuel"]})
-    assert "observation: [speed, grade]  # guessed: a number with no other role" in found.entry
-    assert paste(found).counts == (5, ROWS - 5, 0)
-
-
-def test_an_id_is_none_of_the_observations_beside_a_flag(paste, walk):
-    data = walk(LENGTHS)
-    table = {
-        "drive": np.repeat(np.arange(5), LENGTHS),
-        "tick": np.concatenate([np.arange(n) for n in LENGTHS]),
-        "speed": data["observation"][:, 0],
-    }
-    pd.DataFrame({**table, "push": data["action"][:, 0], "points": data["reward"], "over": last_rows().astype(int)}).to_csv(
-        "hill.csv", index=False
-    )
-    found = inspect(Path("hill.csv"), {"action": ["push"], "reward": ["points"], "terminal": ["over"]})
-    pasted = paste(found)
-    assert pasted.options["ends"] == {"kind": "ids", "column": "drive", "sequence": "tick"}
-    assert (pasted.options["observation"], pasted.counts) == ("speed", (5, ROWS, 5))
-
-
-@pytest.mark.parametrize("order", ["together", "mixed"])
-def test_a_time_orders_the_rows_of_an_id(paste, walk, order):
-    data, start = walk(LENGTHS), pd.Timestamp("2026-01-31T12:00:00")
-    table = pd.DataFrame({
-        "trip": np.repeat(np.arange(5), LENGTHS),
-        "clock": [start + pd.Timedelta(seconds=10 * row) for row in range(ROWS)],
-        "made": start,
-        "speed": data["observation"][:, 0],
-        "throttle": data["action"][:, 0],
-        "fuel": data["reward"],
-    })  # fmt: skip
-    if order == "mixed":
-        table = table.sample(frac=1, random_state=0)
-    table.to_parquet("trips.parquet", index=False)
-    pasted = paste(inspect(Path("trips.parquet"), {"action": ["throttle"], "reward": ["fuel"]}))
-    assert pasted.options["ends"] == {"kind": "ids", "column": "trip", "sequence": "clock"}
-    assert pasted.counts == (5, ROWS - 5, 0)
-    whole = np.concatenate([episode.observation[:, 0] for episode in sorted(pasted.episodes, key=lambda episode: int(episode.episode_id))])
-    np.testing.assert_array_equal(whole, data["observation"][:, 0].astype(np.float32))
-
-
 def test_an_environment_that_differs_is_told(paste, walk):
     data = walk(LENGTHS)
     np.savez("log.npz", **data, terminal=last_rows())
@@ -337,19 +210,6 @@ def test_an_environment_that_differs_is_told(paste, walk):
     found = inspect(Path("log.npz"), env_id="CartPole-v1")
     assert "actions of CartPole-v1 are one of 2, those of the columns numbers" in evidence(found, "environment_differs")
     assert paste(found).spec.env_id == "CartPole-v1"
-
-
-def test_actions_that_are_words_and_a_cost(paste, walk):
-    data = walk(LENGTHS)
-    table = {
-        "patient": np.repeat(np.arange(5), LENGTHS),
-        "state": data["observation"][:, 0],
-        "treatment": np.resize(["drug", "none"], ROWS),
-    }
-    pd.DataFrame({**table, "cost": -data["reward"], "policy": "doctor"}).to_csv("ward.csv", index=False)
-    pasted = paste(inspect(Path("ward.csv")))
-    assert pasted.spec.action.num_values == 2
-    np.testing.assert_allclose(pasted.episodes[0].reward[:-1], data["reward"][: LENGTHS[0] - 1], rtol=1e-6)
 
 
 def test_a_huge_file_is_looked_at_in_part(look, tmp_path, walk):
@@ -397,71 +257,3 @@ def test_a_value_that_stands_for_a_missing_one_is_named(look, walk):
     ids = np.repeat(np.arange(10), 20)
     assert "observation (-999 on 4 of 200 rows)" in evidence(look({**arrays, "episode": ids}), "sentinel")
     assert "sentinel" not in kinds(look({**walk([20] * 10), "episode": ids}))
-
-
-def test_missing_values_are_filled_with_0_or_where_that_is_no_value_with_the_median(paste, walk):
-    table = ovens(walk)[["batch", "heat", "mass", "taste"]].assign(push=np.resize([0.5, -0.5], ROWS))
-    table.loc[3, "heat"] = np.nan
-    roles = {"observation": ["heat", "mass"], "action": ["push"], "reward": ["taste"]}
-    table.assign(heat=table.heat - table.heat.min()).to_csv("low.csv", index=False)
-    assert paste(inspect(Path("low.csv"), roles)).options["observation"] == {"columns": ["heat", "mass"], "missing": 0.0}
-    high = table.assign(heat=table.heat.abs() + 300, mass=12.34)
-    high.to_csv("high.csv", index=False)
-    pasted = paste(inspect(Path("high.csv"), roles))
-    median = float(f"{high.heat.median():.4g}")
-    assert pasted.options["observation"] == {"columns": ["heat", "mass"], "missing": [median, 12.34]}
-    assert pasted.episodes[0].observation[3, 0] == np.float32(median)
-
-
-def ovens(walk) -> pd.DataFrame:
-    """Rows of a table whose action is one of three words, with a text that changes within episodes and one that does not."""
-    data = walk(LENGTHS)
-    table = {"batch": np.repeat(list("abcde"), LENGTHS), "heat": data["observation"][:, 0], "mass": data["observation"][:, 1]}
-    texts = {"fan": np.resize(["low", "off", "high"], ROWS), "smell": np.resize(["sweet", "burnt"], ROWS), "dough": "rye"}
-    return pd.DataFrame({**table, **texts, "taste": data["reward"]})
-
-
-def test_texts_become_categories_with_what_they_were_found_to_be(paste, walk):
-    ovens(walk).to_csv("ovens.csv", index=False)
-    found = inspect(Path("ovens.csv"), {"observation": ["heat", "smell", "mass"], "action": ["fan"], "reward": ["taste"]})
-    counts = ovens(walk).smell.value_counts()
-    words = [oddity.evidence for oddity in found.oddities if oddity.kind == "categories"]
-    assert words[0] == f"smell is text of 2 kinds: burnt ({counts['burnt']} rows), sweet ({counts['sweet']} rows)."
-    pasted = paste(found)
-    assert pasted.options["action"] == {"columns": "fan", "categories": ["high", "low", "off"]}
-    smell = {"columns": "smell", "categories": ["burnt", "sweet"]}
-    assert pasted.options["observation"] == {"entries": {"numbers": ["heat", "mass"], "smell": smell}}
-    assert pasted.spec.observation["smell"].num_values == 2
-    assert pasted.episodes[0].observation["smell"][:4].tolist() == [1, 0, 1, 0]
-    assert pasted.episodes[0].observation["numbers"].shape[1:] == (2,)
-
-
-def test_a_text_alone_is_an_observation_and_a_missing_one_a_category(paste, walk):
-    table = ovens(walk)
-    table.loc[1::2, "smell"] = None
-    table.to_parquet("ovens.parquet")
-    found = inspect(Path("ovens.parquet"), {"observation": ["smell"], "action": ["fan"], "reward": ["taste"]})
-    assert any(f"(none) ({ROWS // 2} rows), sweet" in oddity.evidence for oddity in found.oddities if oddity.kind == "categories")
-    pasted = paste(found)
-    assert pasted.options["observation"] == {"columns": "smell", "categories": ["", "sweet"]}
-    assert pasted.episodes[0].observation[:4].tolist() == [1, 0, 1, 0]
-
-
-def test_a_text_that_may_be_observed_is_not_left_out_silently(look, paste, walk):
-    ovens(walk).to_csv("ovens.csv", index=False)
-    found = inspect(Path("ovens.csv"), {"action": ["fan"], "reward": ["taste"]})
-    assert evidence(found, "text_left_out") == "Text that changes within episodes: smell (2 texts)."
-    assert "--as observation=heat,mass,smell" in next(o.answer for o in found.oddities if o.kind == "text_left_out")
-    told = inspect(Path("ovens.csv"), {"observation": ["heat"], "action": ["fan"], "reward": ["taste"]})
-    assert "text_left_out" not in kinds(told)
-
-
-def test_a_wish_that_cannot_be_tried_yet_is_kept_and_told(paste, walk):
-    ovens(walk).to_csv("ovens.csv", index=False)
-    found = inspect(Path("ovens.csv"), {"reward": ["taste"], "metadata": ["dough"]})
-    assert found.fault == (
-        "No column was recognised as observation and action. Say which: --as action=COLUMN. "
-        "Numbers that are left are then taken to be observed. Whether dough (metadata) has one value an episode cannot be told before."
-    )
-    assert "metadata: {dough: dough}  # as asked; not tried, for observation and action must be known first" in found.entry
-    assert "dough" not in found.entry.partition("ignore:")[2]
