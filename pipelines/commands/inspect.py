@@ -7,10 +7,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.commands.templates import experiment_entry
 from rl_datasets.errors import HindcastError
 from rl_datasets.inspection.inspect import Inspection, inspect
 from rl_datasets.words import count
 
+EXPERIMENT = "[bold]To train on it, paste under 'experiments'[/], then run 'dvc repro report'."
 DATA = "data"  # the folder that the entry names for a file from elsewhere
 
 
@@ -60,6 +62,10 @@ def show(found: Inspection, console: Console) -> None:
         console.print(f"\n[bold]Tried on these rows:[/] {counts}", highlight=False, soft_wrap=True)
     console.print("\n[bold]Paste under 'datasets' in params.yaml[/], then run 'python -m pipelines.params' and 'dvc repro'.\n")
     console.print(found.entry, markup=False, highlight=False, soft_wrap=True, end="")
+    experiment = "" if found.fault else experiment_entry(found.name, found.entry, found.trial.get("transitions", 0))
+    if experiment:
+        console.print(f"\n{EXPERIMENT}\n")
+        console.print(experiment, markup=False, highlight=False, soft_wrap=True, end="")
 
 
 def _columns(found: Inspection) -> Table:

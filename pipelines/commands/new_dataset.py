@@ -62,7 +62,7 @@ def run(name: str, file: Path | None, env_id: str, roles: Sequence[str], console
         if paths.PARAMS.read_text(encoding="utf-8") != text:
             write_text(paths.PARAMS, text)
         raise
-    _tell(name, written, tried, file, console)
+    _tell(name, written, tried, file, templates.experiment_entry(name, entry, tried.transitions) if file else "", console)
 
 
 def try_entry(name: str, entry: str, file: Path | None = None) -> Tried:
@@ -106,7 +106,7 @@ def _camel(name: str) -> str:
     return "".join(word.capitalize() for word in name.split("_"))
 
 
-def _tell(name: str, written: Sequence[Path], tried: Tried, file: Path | None, console: Console) -> None:
+def _tell(name: str, written: Sequence[Path], tried: Tried, file: Path | None, experiment: str, console: Console) -> None:
     counts = f"{count(tried.episodes, 'episode')}, {count(tried.transitions, 'transition')}, {tried.terminals:,} of the ends terminal"
     lines = [f"Wrote the entry datasets.{name} in {paths.PARAMS}", *(f"Wrote {path}" for path in written), f"Tried: {counts}."]
     if tried.faults:
@@ -121,7 +121,8 @@ def _tell(name: str, written: Sequence[Path], tried: Tried, file: Path | None, c
         "  python -m pipelines.params",
         f"  pytest {TESTS / f'test_{name}.py'}",
         f"  dvc repro collect@{name} check@{name} split@{name}",
-        f"  and to train on it, an entry under 'experiments' with dataset: {name}",
+        f"  and to train on it, an entry under 'experiments' {'such as' if experiment else f'with dataset: {name}'}",
+        *experiment.splitlines(),
     ]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

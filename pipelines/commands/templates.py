@@ -1,4 +1,6 @@
-"""What `hindcast new-dataset` writes: a builder to start from, entries for params.yaml, and a first test."""
+"""What `hindcast inspect` and `new-dataset` propose and write: a builder to start from, entries for params.yaml, and a first test."""
+
+from ruamel.yaml import YAML
 
 BUILDER = '''"""Say here what the data are, and the unit of each number. Observation: position, metres. Action: speed, metres a second."""
 
@@ -66,6 +68,42 @@ ENVIRONMENT_ENTRY = """  {name}:
       episodes: 200  # or steps
       policy: {{kind: random}}  # or scripted, bundle, epsilon, noise, mixture: datasets/README.md
 """
+
+EXPERIMENT_ENTRY = """  {name}_iql:
+    dataset: {name}
+    algorithm: iql
+    preset: {preset}  # {why}
+    train: {{seeds: [0, 1, 2], updates: 2000, batch_size: {batch_size}}}
+    evaluate: {evaluate}
+"""
+CATEGORY = {"num_values", "one_hot", "categories"}  # options of an action that is one of several
+SMALL = 1000  # transitions, of which the training split may not fill a batch of 256
+
+
+def experiment_entry(name: str, entry: str, transitions: int) -> str:
+    """Returns an experiment on an imported data set, by its entry; "" where that does not say what its actions are."""
+    options = YAML(typ="safe", pure=True).load(entry)[name]["options"]
+    action, env_id = options.get("action"), options.get("env_id")
+    if action is None:
+        return ""
+    is_category = isinstance(action, dict) and bool(CATEGORY & set(action))
+    is_played = is_environment(str(env_id))
+    told = "{seed: 0, fitted_q: {}}  # by the data alone: Gymnasium has no environment of this name"
+    return EXPERIMENT_ENTRY.format(
+        name=name,
+        preset="cartpole" if is_category else "pendulum",
+        why="for an action that is one of several" if is_category else "for actions that are numbers",
+        batch_size=256 if transitions >= SMALL else 32,
+        evaluate="{episodes: 20, seed: 0}" if is_played else told,
+    )
+
+
+def is_environment(env_id: str) -> bool:
+    """Whether Gymnasium knows an environment of this name, or it is one that a module registers ("module:Name-v0")."""
+    import gymnasium as gym
+
+    return ":" in env_id or env_id in gym.registry
+
 
 TEST = '''"""The data set {name}, as its entry in params.yaml makes it."""
 

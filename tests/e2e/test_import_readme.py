@@ -32,7 +32,8 @@ def test_from_a_csv_to_an_evaluated_policy(project):
             for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
                 outputs[line.split()[1]] = project.run(*shlex.split(line)).stdout
     assert "drive" in outputs["inspect"]
-    entry = outputs["inspect"].partition("'dvc repro'.\n\n")[2]
+    entry, _, experiment = outputs["inspect"].partition("'dvc repro'.\n\n")[2].partition("\nTo train on it, paste under 'experiments'")
+    assert "evaluate: {episodes: 20, seed: 0}" in experiment
     assert "ends: {kind: ids, column: drive, sequence: tick}" in entry
     pasted = insert_entry((ROOT / "params.yaml").read_text(), "hill", entry)
     assert pasted in (project.root / "params.yaml").read_text() or entry in (project.root / "params.yaml").read_text()
@@ -43,6 +44,9 @@ def test_from_a_csv_to_an_evaluated_policy(project):
     assert manifest["counts"]["terminals"] == sum(row.endswith(",1") for row in rows)
     metrics = json.loads((project.root / "artifacts/evals/hill_iql/metrics.json").read_text())
     assert metrics["return_mean"] > 0  # the hill is climbed, which an idle car never does
+    told = json.loads((project.root / "artifacts/evals/hill_told/metrics.json").read_text())
+    assert 0 < told["fitted_q_value"] < 100  # the prize, which is discounted on the way
+    assert "return_mean" not in told
     project.run("python", "-m", "pytest", "-q", "tests/rl_datasets/test_hill.py")
 
 

@@ -206,3 +206,52 @@ def test_without_a_test_split_there_is_one_message(project: Path) -> None:
     policy = load_policy(paths.MODELS / "walk_bc/policies/seed_3")
     with pytest.raises(HindcastError, match=r"initial states of the split 'holdout'.*has only .*split\.fractions of params\.yaml"):
         estimate_returns([policy], paths.SPLITS / "walk/1.0.0", {}, FittedQParams(), seed=0, train="train", held_out="holdout")
+
+
+def test_the_audit_computes_the_same_numbers_from_the_table(evaluated: dict[str, bytes]) -> None:
+    from pipelines.lineage.audit.estimates import columns_of, expected_metrics
+
+    metrics, columns = json.loads(evaluated["metrics.json"]), columns_of(evaluated["fitted_q.csv"], "fitted_q.csv")
+    for name, value in expected_metrics(columns, seed=7).items():
+        assert metrics[name] == pytest.approx(value, rel=1e-9, abs=1e-9), name
+    assert set(metrics) - set(expected_metrics(columns, seed=7)) == {"behaviour_return_mean", "fitted_q_far_share", "fitted_q_flags"}
+    assert columns_of(b"episode_id,length,is_terminal,behaviour_return\n", "") == {}
+    with pytest.raises(HindcastError, match="here is no table of held-out episodes"):
+        columns_of(b"episode_id,is_terminal,behaviour_return\n1,True,x\n", "here")
+
+
+def test_both_ways_at_once_show_what_is_told_beside_what_is_true(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an environment whose reward is 1 in each of four steps."""
+    import gymnasium as gym
+
+    class Walk(gym.Env[Any, Any]):
+        observation_space = gym.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+        action_space = gym.spaces.Box(-1, 1, (1,), np.float32)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.clock = 0
+            return np.zeros(2, np.float32), {}
+
+        def step(self, action: Any) -> Any:
+            self.clock += 1
+            return np.zeros(2, np.float32), 1.0, self.clock == 4, False, {}
+
+    gym.register("Walk", entry_point=Walk)
+    asked = make_params(episodes=3, fitted_q=FITTED)
+    try:
+        evaluate.run("walk_bc", asked)
+    finally:
+        gym.registry.pop("Walk")
+    metrics = json.loads((OUT / "metrics.json").read_text())
+    assert metrics["return_mean"] == 4
+    assert metrics["discounted_return_mean"] == pytest.approx(1 + 0.9 + 0.81 + 0.729)
+    assert "fitted_q_value" in metrics
+    report.run("", asked)
+    page = (paths.REPORT / "index.html").read_text()
+    assert "walk_bc, played: mean 3.44" in page
+    assert "each played with its final weights in fresh environments and valued on held-out data" in page
+    console = Console(width=80, file=io.StringIO(), record=True)
+    console.print(report.results_table())
+    text = console.export_text()
+    assert "Returns of the final policies" in text
+    assert " 3.44 " in text

@@ -18,7 +18,7 @@ from rl_datasets.rlds import write_rlds
 from rl_datasets.rollout import run_episode
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from tests.compiling import QUICK, flags
-from trainer.api import evaluate, load_policy, train
+from trainer.api import estimate, evaluate, load_policy, train
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8").split("\n## From Python\n")[1], re.DOTALL)
@@ -126,6 +126,24 @@ def test_evaluates_in_an_environment_that_is_handed_in(data: Path) -> None:
     assert returns.shape == (3,)
     assert (returns <= 0).all()
     np.testing.assert_array_equal(returns, evaluate(policy, episodes=3, make_env=Walk))
+
+
+@pytest.mark.slow
+def test_values_a_policy_on_the_data_alone(data: Path) -> None:
+    """Of a single split, whose episodes are then learnt from and valued at."""
+    policy, options = train(data, "bc", **SMALL), {"gamma": 0.5, "updates": 400, "hidden_sizes": [16], "batch_size": 50}
+    found = estimate(policy, data, **options)
+    assert found.episodes == tuple(f"walk-{number}" for number in range(20))
+    weights = 0.5 ** np.arange(5)
+    returns = {episode.episode_id: float(weights @ episode.reward[:-1]) for episode in walks(20)}
+    np.testing.assert_allclose(found.behaviour_return, [returns[name] for name in found.episodes], rtol=1e-6)
+    assert abs(found.calibration.mean) < 0.3  # of a behaviour that earns -2 or so
+    assert found.value.mean < 0
+    np.testing.assert_array_equal(estimate(policy, data, **options).values, found.values)
+    with pytest.raises(HindcastError, match=r"Options of fitted Q evaluation:\n  gama: unknown key"):
+        estimate(policy, data, gama=0.5)
+    with pytest.raises(HindcastError, match="initial states of the split 'held'"):
+        estimate(policy, data, held_out="held", **options)
 
 
 @pytest.mark.slow

@@ -175,3 +175,14 @@ def test_an_episode_that_never_ends_is_an_error(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(evaluation, "STEP_LIMIT", 3)
     with pytest.raises(HindcastError, match="has not ended after 3 steps"):
         evaluate_policies(act_by_row, Countdown, policies=1, episodes=10, seed=0)
+
+
+def test_discounted_returns_where_a_gamma_is_given() -> None:
+    """The reward is the action, 2, at each step."""
+
+    def act(observation: Any) -> Any:
+        return np.full((*observation["camera"].shape[:2], 1), 2, np.float32)
+
+    rows = evaluate_policies(act, Countdown, policies=2, episodes=5, seed=0, gamma=0.5)
+    assert [row.discounted_return for row in rows] == [2 * (2 - 2 * 0.5**row.length) for row in rows]
+    assert evaluate_policies(act, Countdown, policies=2, episodes=5, seed=0) == [row._replace(discounted_return=None) for row in rows]

@@ -79,6 +79,7 @@ def estimate_returns(
         params=params,
         seed=seed,
         episodes=logged.ids,
+        policies=logged.policies,
         length=logged.length,
         is_terminal=logged.is_terminal,
         values=values[:-1],

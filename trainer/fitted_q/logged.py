@@ -23,6 +23,7 @@ class Logged:
     last_action: np.ndarray  # [E, ...]
     last_reward: np.ndarray  # [E] float64
     episode_return: np.ndarray  # [E] float64, discounted
+    policies: tuple[str, ...]  # that collected them, as their metadata name these, each once and sorted
     rest: np.ndarray  # [E] float64: gamma^(T-1) where an episode was cut after T transitions
 
     @property
@@ -35,7 +36,10 @@ def read_logged(episodes: Iterable[Episode], gamma: float) -> Logged:
     rows = [_row(episode, gamma) for episode in episodes]
     columns = {name: [row[name] for row in rows] for name in rows[0]}
     nested = {name: _stacked(columns.pop(name)) for name in ("first_observation", "last_observation")}
-    return Logged(ids=tuple(columns.pop("ids")), **nested, **{name: np.stack(values) for name, values in columns.items()})
+    policies = tuple(sorted(set(columns.pop("policies"))))
+    return Logged(
+        ids=tuple(columns.pop("ids")), policies=policies, **nested, **{name: np.stack(values) for name, values in columns.items()}
+    )
 
 
 def _row(episode: Episode, gamma: float) -> dict[str, Any]:
@@ -44,6 +48,7 @@ def _row(episode: Episode, gamma: float) -> dict[str, Any]:
     total, rest = discounted(episode, gamma)
     return {
         "ids": episode.episode_id,
+        "policies": str(episode.metadata.get("policy", "unknown")),
         "length": np.int64(episode.length),
         "is_terminal": np.bool_(is_over(episode)),
         "first_observation": _at(episode.observation, 0),

@@ -17,4 +17,4 @@ class FittedQParams(BaseModel):
     tau: float = Field(
         0.05, gt=0, le=1
     )  # the target's step to the critics after each update; values travel back a step of the data in 1 / tau of them
-    layer_norm: bool = False  # before the activation of each hidden layer
+    layer_norm: bool = True  # before the activation of each hidden layer, which keeps critics from feeding on their own errors

@@ -1,7 +1,7 @@
 """What is reported of a fitted Q evaluation: numbers with their intervals, and the signs that one should not trust them."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,6 +53,7 @@ class Estimate:
     params: FittedQParams
     seed: int  # of the bootstrap
     episodes: tuple[str, ...]  # E ids
+    policies: tuple[str, ...]  # that collected them
     length: np.ndarray  # [E]
     is_terminal: np.ndarray  # [E] bool
     values: np.ndarray  # [S, E]: of the policies
@@ -150,7 +151,7 @@ def still_moving(estimate: Estimate) -> Iterator[Flag]:
         yield Flag(
             "not converged",
             f"an estimate changed by {most:.4g} in the last fifth of {estimate.params.updates:,} updates. Raise updates; where it "
-            "keeps growing the critics diverge, and a lower gamma, learning_rate or tau, or layer_norm, may help.",
+            "keeps growing the critics diverge, and a lower gamma, learning_rate or tau may help.",
         )
 
 
@@ -185,6 +186,17 @@ def cut_off(estimate: Estimate) -> Iterator[Flag]:
         )
 
 
+def mixed_behaviour(estimate: Estimate) -> Iterator[Flag]:
+    several = estimate.policies
+    if len(several) > 1:
+        shown = ", ".join(several[:3]) + (" ..." if len(several) > 3 else "")
+        yield Flag(
+            "mixed behaviour",
+            f"{len(several)} policies collected the held-out episodes ({shown}). No single policy of the state acts as they did in turn, "
+            "so that the calibration holds this difference beside the estimator's error.",
+        )
+
+
 def few_episodes(estimate: Estimate) -> Iterator[Flag]:
     if len(estimate.episodes) < FEW_EPISODES:
         yield Flag(
@@ -194,14 +206,14 @@ def few_episodes(estimate: Estimate) -> Iterator[Flag]:
         )
 
 
-CHECKS = (outside, still_moving, badly_calibrated, far_from_data, cut_off, few_episodes)
+CHECKS = (outside, still_moving, badly_calibrated, far_from_data, cut_off, mixed_behaviour, few_episodes)
 
 
-def notes(estimate: Estimate, policies: Sequence[str] = ()) -> list[str]:
+def notes(estimate: Estimate) -> list[str]:
     """What was assumed, in sentences for a manifest, and then the flags."""
     params, count = estimate.params, len(estimate.episodes)
     assumed = (
         f"Fitted Q evaluation: the discounted return (gamma {params.gamma:g}) of the deterministic policy from the initial states of "
         f"{count:,} held-out {'episode' if count == 1 else 'episodes'}, rewards as logged, without a time limit."
     )
-    return [assumed, *policies, *map(str, estimate.flags())]
+    return [assumed, *map(str, estimate.flags())]
