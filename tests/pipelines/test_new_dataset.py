@@ -13,6 +13,7 @@ from rich.console import Console
 import rl_datasets.builders
 from pipelines.commands.new_dataset import run
 from pipelines.commands.params_text import insert_entry
+from pipelines.commands.templates import experiment_entry
 from pipelines.params import load_params, validate_all
 from rl_datasets.errors import HindcastError
 
@@ -60,6 +61,7 @@ def test_from_a_file(project):
     text = (project / "params.yaml").read_text()
     told = new("mine", log(project / "log.npz"))
     assert "Tried: 2 episodes, 12 transitions, 2 of the ends terminal." in told
+    assert "evaluate: {seed: 0, fitted_q: {}}  # by the data alone" in told
     validate_all(params := load_params())
     assert params.dataset("mine").builder == "npz"
     after = (project / "params.yaml").read_text()
@@ -70,6 +72,30 @@ def test_from_a_file(project):
         "checks:  # docs/checks.md lists them; an entry named as a data set is merged over default, option by option"
     )
     check_written_test_passes(project, "mine")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "action", "transitions", "expected"),
+    [
+        ("Oven", "[heat]", 5000, ("pendulum", 256, {"seed": 0, "fitted_q": {}})),
+        ("Oven", "{columns: heat, categories: [low, high]}", 50, ("cartpole", 32, {"seed": 0, "fitted_q": {}})),
+        ("CartPole-v1", "{columns: push, num_values: 2}", 5000, ("cartpole", 256, {"seed": 0, "episodes": 20})),
+    ],
+)
+def test_an_experiment_is_proposed_that_the_parameters_take(project, env_id, action, transitions, expected):
+    options = f"{{env_id: {env_id}, observation: [a], action: {action}, reward: r, terminal: over, ends: {{kind: flags}}}}"
+    entry = f"  mine:\n    builder: table\n    version: 1.0.0\n    seed: 0\n    source: requirements.lock\n    options: {options}\n"
+    proposed = experiment_entry("mine", entry, transitions)
+    text = insert_entry((project / "params.yaml").read_text(), "mine", entry).replace("\nexperiments:\n", f"\nexperiments:\n{proposed}", 1)
+    (project / "params.yaml").write_text(text)
+    validate_all(params := load_params())
+    experiment = params.experiment("mine_iql")
+    found = experiment.evaluate.model_dump(exclude_unset=True)
+    assert (experiment.preset, experiment.train.batch_size, found) == expected
+
+
+def test_no_experiment_is_proposed_where_the_entry_does_not_tell_the_kind_of_actions():
+    assert experiment_entry("mine", "  mine:\n    builder: rlds\n    options: {splits: [train]}\n", 5000) == ""
 
 
 def test_from_an_environment(project):
