@@ -34,6 +34,7 @@ def state_shapes(algorithm: str, preset: str) -> Any:
     return learner, jax.eval_shape(learner.init, jax.random.key(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "preset"), PRESETS)
 def test_a_preset_makes_a_learner_for_environments_of_its_kind(algorithm: str, preset: str) -> None:
     learner, state = state_shapes(algorithm, preset)

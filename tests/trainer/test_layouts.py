@@ -54,7 +54,7 @@ def test_a_seed_side_by_side_has_the_bits_that_it_has_alone(as_shipped: None) ->
 
 
 @pytest.mark.slow
-def test_so_has_one_of_a_learner_with_many_networks() -> None:
+def test_so_has_one_of_a_learner_with_many_networks(equal_programs_once: None) -> None:
     assert_bits_of_one_alone("cql")
 
 

@@ -142,6 +142,7 @@ def test_claims_a_kind_of_action_and_says_why_not_otherwise(algorithm: str) -> N
             module.Learner(module.Params(), EnvSpec("Toy-v0", FLAT, integers), 100)
 
 
+@pytest.mark.slow
 @each_case
 def test_update_is_pure_and_compiles_once(case: Case) -> None:
     update, state, batch = compiled(case, "update"), first_state(case), random_batch(case.spec)
@@ -158,6 +159,7 @@ def test_update_is_pure_and_compiles_once(case: Case) -> None:
     assert once.step == 4
 
 
+@pytest.mark.slow
 @each_case
 def test_metrics_are_finite_scalars_and_validation_reports_them_too(case: Case) -> None:
     state, metrics = compiled(case, "update")(first_state(case), random_batch(case.spec))
@@ -170,6 +172,7 @@ def test_metrics_are_finite_scalars_and_validation_reports_them_too(case: Case) 
         assert np.isfinite(value), name
 
 
+@pytest.mark.slow
 @each_case
 def test_rewards_reach_no_network_but_the_critic_in_one_update(case: Case) -> None:
     """A policy whose gradient saw the critic's loss, or a target whose gradient was not stopped, would move with the rewards.
