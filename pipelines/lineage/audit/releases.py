@@ -38,7 +38,7 @@ def check_releases(scene: Scene, stage: Stage) -> Iterator[Finding]:
 
 
 def _entry(scene: Scene, artifact: Artifact) -> Iterator[Finding]:
-    pipeline = parse_yaml(scene.project.tree.read(PIPELINE) or b"", PIPELINE)
+    pipeline = scene.once(PIPELINE, lambda: parse_yaml(scene.project.tree.read(PIPELINE) or b"", PIPELINE))
     entry = (pipeline.get(SECTION) or {}).get(artifact.name)
     if entry is not None:
         where, found = f"{PIPELINE}/{SECTION}/{artifact.name}", entry.get("path")

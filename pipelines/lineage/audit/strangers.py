@@ -4,7 +4,7 @@ import glob
 import os
 import sys
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -107,9 +107,15 @@ def _at_the_root(stage: Stage) -> Iterator[str]:
     places = {Path(path).stem: path for path in sorted(os.listdir()) if path.endswith(ENDINGS) or _is_package(path)}
     wanted = set(places) - {path.split("/")[0].removesuffix(".py") for path in stage.dependencies}
     if wanted:
-        known = (sys.stdlib_module_names - {"test"}) | set(packages_distributions()) | AT_THE_START
+        known = (sys.stdlib_module_names - {"test"}) | _installed() | AT_THE_START
         yield from (places[name] for name in sorted(wanted) if name.split(".")[0] in known)
     yield from (f"datasets/{name}.py" for name in sorted(AT_THE_START) if os.path.exists(f"datasets/{name}.py"))
+
+
+@lru_cache(maxsize=1)
+def _installed() -> frozenset[str]:
+    """The names of installed modules and packages, which take a third of a second to list."""
+    return frozenset(packages_distributions())
 
 
 def _beside(stage: Stage) -> Iterator[str]:
