@@ -6,37 +6,43 @@ Content is hashed field by field: name, dtype, shape, then the bytes in C order,
 import hashlib
 import json
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from json.encoder import encode_basestring_ascii
 
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import Episode, EpisodeStack, named_leaves
+from rl_datasets.parts import alike, parts
+from rl_datasets.recorded import EndToEnd
+from rl_datasets.schema import Episode, named_leaves
 
 _to_json = json.JSONEncoder(sort_keys=True).encode
 
 
 def content_key(episode: Episode) -> str:
     """Returns the hash of what happened: steps and ending, without id, metadata and step metadata. Equal for repeated episodes."""
-    parts: list[bytes | memoryview] = []
-    for name, array in _named_arrays(episode):
-        parts += _header(name, array.dtype, array.shape), _bytes(array)
-    parts.append(_ending(episode.is_terminal))
-    return hashlib.sha256(b"".join(parts)).hexdigest()  # one call, for each costs as much as a kilobyte
+    return _content_key([*named_leaves(episode.observation, "observation"), *_own_arrays(episode)], episode.is_terminal)
 
 
-def content_keys(stack: EpisodeStack) -> list[str]:
-    """Returns the `content_key` of each episode of a stack."""
-    keys = np.empty(len(stack.ids), object)
-    for is_terminal in set(stack.is_terminal.tolist()):
-        some = stack.is_terminal == is_terminal
-        parts: list[bytes | np.ndarray] = []
-        for name, array in _named_arrays(stack):
-            parts += _header(name, array.dtype, array.shape[1:]), _as_bytes(array if some.all() else array[some])
-        contents = _side_by_side([*parts, _ending(is_terminal)], int(some.sum()))
-        keys[some] = [hashlib.sha256(content).hexdigest() for content in contents]
+def content_keys(episodes: EndToEnd) -> list[str]:
+    """Returns the `content_key` of each of many episodes."""
+    keys = np.empty(len(episodes.episode_id), object)
+    names = [name for name, _ in named_leaves(episodes.nest, "observation")]
+    arrays = [*zip(names, episodes.observation, strict=True), *_own_arrays(episodes)]
+    starts, steps = episodes.starts[:-1], np.diff(episodes.starts)
+    contents = [_bytes_of_rows(array) for _, array in arrays]
+    which = alike(2 * steps + episodes.is_terminal)
+    for group in which.groups:
+        count, pieces = int(steps[group[0]]), list[bytes | np.ndarray]()
+        for (name, array), (content, size) in zip(arrays, contents, strict=True):
+            pieces += _header(name, array.dtype, (count, *array.shape[1:])), parts(content, starts[group] * size, count * size)
+        rows = _side_by_side([*pieces, _ending(episodes.is_terminal[group[0]])], len(group))
+        keys[group] = [hashlib.sha256(row).hexdigest() for row in rows]
+    for one in which.others:
+        some = slice(*episodes.starts[one : one + 2].tolist())
+        keys[one] = _content_key([(name, array[some]) for name, array in arrays], episodes.is_terminal[one])
     return list(keys)
 
 
@@ -48,16 +54,18 @@ def episode_digest(episode: Episode) -> str:
     return hashlib.sha256(_to_json(label).encode()).hexdigest()
 
 
-def episode_digests(stack: EpisodeStack, keys: Sequence[str]) -> list[str]:
-    """Returns the `episode_digest` of each episode of a stack, whose content keys are given and whose metadata are plain."""
-    columns = {name: _all_to_json(stack.metadata[name]) for name in sorted(stack.metadata)}
+def episode_digests(episodes: EndToEnd, keys: Sequence[str]) -> list[str]:
+    """Returns the `episode_digest` of each of many episodes, whose content keys are given and whose metadata are plain."""
+    columns = {name: _all_to_json(episodes.metadata[name]) for name in sorted(episodes.metadata)}
     same = {name: texts[0] for name, texts in columns.items() if texts.count(texts[0]) == len(texts)}
     members = (f"{_literal(_to_json(name))}: {_literal(same[name]) if name in same else '%s'}" for name in columns)
-    label, values = f'["%s", %s, {{{", ".join(members)}}}', [keys, _all_to_json(stack.ids)]  # as `_to_json` writes that of `episode_digest`
+    label = f'["%s", %s, {{{", ".join(members)}}}'  # as `_to_json` writes that of `episode_digest`
+    values = [keys, _all_to_json(episodes.episode_id)]
     values += [texts for name, texts in columns.items() if name not in same]
-    if stack.step_metadata:
+    if episodes.step_metadata:
         label += ', "%s"'
-        values.append([_step_metadata_key({name: a[row] for name, a in stack.step_metadata.items()}) for row in range(len(keys))])
+        rows = [slice(*edges) for edges in pairwise(episodes.starts.tolist())]
+        values.append([_step_metadata_key({name: array[some] for name, array in episodes.step_metadata.items()}) for some in rows])
     label += "]"
     return [hashlib.sha256((label % row).encode()).hexdigest() for row in zip(*values, strict=True)]
 
@@ -85,6 +93,14 @@ class DatasetDigest:
             raise HindcastError(f"Episode id '{episode_id}' occurs twice, but ids are unique. Fix the builder's episodes().")
         self.episodes[episode_id] = digest
 
+    def add_all(self, ids: Sequence[str], digests: Sequence[str]) -> None:
+        """Adds episodes whose digests are known, as `add_digest` does one."""
+        added = dict(zip(ids, digests, strict=True))
+        if len(added) < len(ids) or not self.episodes.keys().isdisjoint(added):
+            for episode_id, digest in zip(ids, digests, strict=True):
+                self.add_digest(episode_id, digest)
+        self.episodes.update(added)
+
     def hexdigest(self) -> str:
         return hashlib.sha256("".join(self.episodes[key] for key in sorted(self.episodes)).encode()).hexdigest()
 
@@ -103,25 +119,32 @@ def _step_metadata_key(step_metadata: Mapping[str, np.ndarray]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def _named_arrays(episodes: Episode | EpisodeStack) -> Iterator[tuple[str, np.ndarray]]:
-    """Yields what is hashed of an episode, or of a stack, in order."""
-    yield from named_leaves(episodes.observation, "observation")
-    yield from (("action", episodes.action), ("reward", episodes.reward), ("discount", episodes.discount))
+def _content_key(arrays: Iterable[tuple[str, np.ndarray]], is_terminal: bool) -> str:
+    pieces: list[bytes | memoryview] = []
+    for name, array in arrays:
+        pieces += _header(name, array.dtype, array.shape), _bytes(array)
+    pieces.append(_ending(is_terminal))
+    return hashlib.sha256(b"".join(pieces)).hexdigest()  # one call, for each costs as much as a kilobyte
+
+
+def _own_arrays(episodes: Episode | EndToEnd) -> tuple[tuple[str, np.ndarray], ...]:
+    """What is hashed behind the observation."""
+    return ("action", episodes.action), ("reward", episodes.reward), ("discount", episodes.discount)
 
 
 def _ending(is_terminal: bool) -> bytes:
     return b"terminal" if is_terminal else b"truncated"
 
 
-def _as_bytes(array: np.ndarray) -> np.ndarray:
-    """Returns [N, bytes of a row] uint8."""
-    rows = np.frombuffer(_bytes(array), np.uint8) if array.size else np.zeros(0, np.uint8)
-    return rows.reshape(len(array), -1)
+def _bytes_of_rows(array: np.ndarray) -> tuple[np.ndarray, int]:
+    """Returns the bytes of an array, [L] uint8, and how many there are to a row."""
+    content = np.frombuffer(_bytes(array), np.uint8) if array.size else np.zeros(0, np.uint8)
+    return content, len(content) // max(len(array), 1)
 
 
-def _side_by_side(parts: Sequence[bytes | np.ndarray], rows: int) -> np.ndarray:
-    """Returns [rows, size] uint8 from parts that are the same in all rows, or [rows, size of the part]."""
-    arrays = [np.frombuffer(part, np.uint8) if isinstance(part, bytes) else part for part in parts]
+def _side_by_side(pieces: Sequence[bytes | np.ndarray], rows: int) -> np.ndarray:
+    """Returns [rows, size] uint8 from pieces that are the same in all rows, or [rows, size of the piece]."""
+    arrays = [np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece for piece in pieces]
     joined, place = np.empty((rows, sum(array.shape[-1] for array in arrays)), np.uint8), 0
     for array in arrays:
         joined[:, place : place + array.shape[-1]] = array
@@ -134,7 +157,7 @@ def _literal(text: str) -> str:
     return text.replace("%", "%%")
 
 
-def _all_to_json(values: Sequence[str | int | float]) -> list[str]:
+def _all_to_json(values: Sequence[str | int | float | None]) -> list[str]:
     """What `_to_json` makes of each."""
     kinds = set(map(type, values))
     return [*map(encode_basestring_ascii if kinds == {str} else int.__repr__ if kinds == {int} else _to_json, values)]  # type: ignore[arg-type]

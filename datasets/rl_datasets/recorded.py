@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import tree
 
+from rl_datasets.parts import alike, parts
 from rl_datasets.schema import Episode, Tree
 
 FLAGS = ("is_first", "is_last", "is_terminal")
@@ -38,6 +39,7 @@ class EndToEnd:
     episode_id: Sequence[str]  # [E]
     is_terminal: np.ndarray  # [E] bool
     metadata: Mapping[str, Sequence[str | int | float | None]]  # by name, each [E]; None where an episode has none of that name
+    step_metadata: Mapping[str, np.ndarray]  # by name, [N, ...]; empty where they were not asked for
 
     @cached_property
     def lasts(self) -> np.ndarray:
@@ -45,10 +47,54 @@ class EndToEnd:
         lasts: np.ndarray = self.starts[1:] - 1
         return lasts
 
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Transitions of each episode, [E]."""
+        lengths: np.ndarray = np.diff(self.starts) - 1
+        return lengths
+
+    @cached_property
+    def is_last(self) -> np.ndarray:
+        """[N] bool."""
+        is_last = np.zeros(len(self.reward), bool)
+        is_last[self.lasts] = True
+        return is_last
+
+    @cached_property
+    def returns(self) -> np.ndarray:
+        """The `episode_return` of each episode, to the last bit, [E] float64."""
+        returns = np.empty(len(self.episode_id))
+        content, (starts, lengths) = np.ascontiguousarray(self.reward).view(np.uint8), (self.starts[:-1], self.lengths)
+        which = alike(np.where(lengths > np.getbufsize(), -np.arange(len(lengths)), lengths))  # NumPy sums longer ones buffer by buffer
+        for group in which.groups:
+            rewards = parts(content, starts[group] * self.reward.itemsize, int(lengths[group[0]]) * self.reward.itemsize)
+            returns[group] = rewards.view(self.reward.dtype).astype(np.float64).sum(axis=1)
+        for one in which.others:
+            returns[one] = self.reward[starts[one] : starts[one] + lengths[one]].sum(dtype=np.float64)
+        return returns
+
     def label(self, name: str, otherwise: T) -> Sequence[str | int | float | T]:
         """Returns the metadata of this name of each episode, [E]; `otherwise` where it has none."""
         values = self.metadata.get(name, [None] * len(self.episode_id))
         return [otherwise if value is None else value for value in values]
+
+    def part(self, start: int, stop: int) -> "EndToEnd":
+        """Returns some of the episodes, their arrays as views."""
+        some, edges = slice(start, stop), self.starts[start : stop + 1]
+        rows = slice(edges[0], edges[-1])
+        return EndToEnd(
+            self.nest,
+            tuple(leaf[rows] for leaf in self.observation),
+            self.action[rows],
+            self.reward[rows],
+            self.discount[rows],
+            None if self.flags is None else self.flags[rows],
+            edges - edges[0],
+            self.episode_id[some],
+            self.is_terminal[some],
+            {name: values[some] for name, values in self.metadata.items()},
+            {name: array[rows] for name, array in self.step_metadata.items()},
+        )
 
     def recorded(self, index: int) -> Recorded:
         """Returns one episode, its arrays as views."""
@@ -56,8 +102,26 @@ class EndToEnd:
         observation = tree.unflatten_as(self.nest, [leaf[rows] for leaf in self.observation])
         arrays = (self.action[rows], self.reward[rows], self.discount[rows])
         metadata = {name: value for name, values in self.metadata.items() if (value := values[index]) is not None}
-        episode = Episode(self.episode_id[index], observation, *arrays, bool(self.is_terminal[index]), metadata)
+        beside = {name: array[rows] for name, array in self.step_metadata.items()}
+        episode = Episode(self.episode_id[index], observation, *arrays, bool(self.is_terminal[index]), metadata, beside)
         return Recorded(episode, None if self.flags is None else self.flags[rows])
+
+
+def alone(episode: Episode) -> EndToEnd:
+    """Returns one episode as those of an EndToEnd, its arrays as they are."""
+    return EndToEnd(
+        episode.observation,
+        tuple(tree.flatten(episode.observation)),
+        episode.action,
+        episode.reward,
+        episode.discount,
+        None,
+        np.array([0, len(episode.reward)]),
+        [episode.episode_id],
+        np.array([episode.is_terminal]),
+        {name: [value] for name, value in episode.metadata.items()},
+        episode.step_metadata,
+    )
 
 
 class Damage(NamedTuple):

@@ -1,4 +1,4 @@
-"""The words that every part shares: ArraySpec, EnvSpec, Episode, EpisodeStack, Transition. NumPy only, no TensorFlow, no JAX.
+"""The words that every part shares: ArraySpec, EnvSpec, Episode, Transition. NumPy only, no TensorFlow, no JAX.
 
 Alignment (the one definition): an episode of T transitions has T+1 steps. Step t holds o_t, the a_t applied to it, and the
 reward_t and discount_t that followed. The last step holds only o_T; its action, reward and discount are zero and never read.
@@ -8,7 +8,7 @@ reward_t and discount_t that followed. The last step holds only o_T; its action,
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -179,34 +179,6 @@ class Episode:
         return float(self.reward[:-1].sum(dtype=np.float64))
 
 
-class EpisodeStack(NamedTuple):
-    """N episodes of T transitions, one upon another, so that what is asked of each is computed for many at once.
-
-    Their places say which of a file's episodes they are, in any order.
-    """
-
-    places: np.ndarray  # [N] int64
-    ids: list[str]  # N
-    observation: Tree  # leaves [N, T+1, ...]
-    action: np.ndarray  # [N, T+1, ...]
-    reward: np.ndarray  # [N, T+1] float32
-    discount: np.ndarray  # [N, T+1] float32
-    is_terminal: np.ndarray  # [N] bool
-    metadata: Mapping[str, Sequence[str | int | float]]  # by column, N each
-    step_metadata: Mapping[str, np.ndarray]  # by name, [N, T+1, ...]
-
-    @property
-    def length(self) -> int:
-        """T, the number of transitions of each."""
-        return int(self.reward.shape[1]) - 1
-
-    @property
-    def returns(self) -> np.ndarray:
-        """Returns [N] float64: `episode_return` of each, to the last bit."""
-        totals: np.ndarray = self.reward[:, :-1].astype(np.float64).sum(axis=1)
-        return totals
-
-
 class NextAction(NamedTuple):
     """What was done at the next observation; nothing where the episode ended there, be it terminal or not."""
 
@@ -223,15 +195,6 @@ class Transition(NamedTuple):
     discount: Array  # [B] float32, the environment's
     next_observation: Tree  # [B, ...]
     next_action: NextAction | tuple[()] = ()  # of learners that ask for it (`LearnerParams.NEXT_ACTION`)
-
-
-def stack_of(episode: Episode, place: int) -> EpisodeStack:
-    """A stack of one."""
-    columns = {key: [value] for key, value in episode.metadata.items()}
-    arrays = (episode.action[None], episode.reward[None], episode.discount[None])
-    observation = tree.map_structure(lambda leaf: leaf[None], episode.observation)
-    beside = {name: array[None] for name, array in episode.step_metadata.items()}
-    return EpisodeStack(np.array([place]), [episode.episode_id], observation, *arrays, np.array([episode.is_terminal]), columns, beside)
 
 
 def as_bound(values: Any) -> Bound:

@@ -14,7 +14,8 @@ import numpy as np
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.schema import ArraySpec, EnvSpec, Episode, EpisodeStack, named_leaves
+from rl_datasets.recorded import EndToEnd
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode, named_leaves
 
 FILE_NAME = "stats.json"
 MAX_COVARIANCE = 128  # columns; a wider array, an image say, has no covariance in stats.json
@@ -136,9 +137,9 @@ class RunningStatistics:
         arrays = tree.flatten(episode.observation)
         self._add(arrays, episode.action[:-1], episode.reward[:-1], np.array([episode.episode_return]))
 
-    def add_stack(self, stack: EpisodeStack) -> None:
-        arrays = [_joined(leaf) for leaf in tree.flatten(stack.observation)]
-        self._add(arrays, _joined(stack.action[:, :-1]), _joined(stack.reward[:, :-1]), stack.returns)
+    def add_all(self, episodes: EndToEnd) -> None:
+        inner = ~episodes.is_last
+        self._add(episodes.observation, episodes.action[inner], episodes.reward[inner], episodes.returns)
 
     def _add(self, observation: Sequence[np.ndarray], action: np.ndarray, reward: np.ndarray, returns: np.ndarray) -> None:
         """Adds leaves [steps, ...], actions and rewards [transitions, ...], and returns [episodes]."""
@@ -167,11 +168,6 @@ def statistics(episodes: Iterable[Episode], spec: EnvSpec) -> Statistics | None:
     for episode in episodes:
         running.add(episode)
     return running.result()
-
-
-def _joined(rows: np.ndarray) -> np.ndarray:
-    """[N, T, ...] as [N * T, ...]."""
-    return rows.reshape(-1, *rows.shape[2:])
 
 
 def _is_float(dtype: str) -> bool:

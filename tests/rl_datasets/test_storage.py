@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from rl_datasets.rlds.decoding import LayoutReader, NotCanonical, decode_varints, floats, int64s, read_layout, rows, strings
 from rl_datasets.rlds.example import bytes_feature, encode_example, encode_varints, int_feature
-from rl_datasets.rlds.features import StoredArray, _array_feature, _encode_array
+from rl_datasets.rlds.features import _array_feature, _encode_array, stored_array
 from rl_datasets.rlds.quiet_tensorflow import tf, tfds
 from rl_datasets.rlds.reader import _decode
 from rl_datasets.rlds.shards import ShardWriter
@@ -23,7 +23,7 @@ def test_every_dtype_comes_back_bit_for_bit(data, dtype, shape, steps):
     array = data.draw(hnp.arrays(dtype, (steps, *shape)))
     spec = ArraySpec(shape, dtype)
     record = encode_example({"x": _encode_array(array)})
-    found = StoredArray(_array_feature(spec), "x").decode(record, read_layout(record)[X])
+    found = stored_array(_array_feature(spec), "x").decode(record, read_layout(record)[X])
     assert (found.dtype, found.shape) == (array.dtype, array.shape)
     np.testing.assert_array_equal(found, array)
 
@@ -60,7 +60,7 @@ def test_the_unusual_form_is_brought_to_the_usual():
     record = bytes([0x0A, len(features)]) + features
     with pytest.raises(NotCanonical):
         read_layout(record)
-    array = StoredArray(tfds.features.Tensor(shape=(), dtype=np.float32), "steps/x")
+    array = stored_array(tfds.features.Tensor(shape=(), dtype=np.float32), "steps/x")
     assert _decode(record, LayoutReader(), {"x": array}, {})[0]["x"].tolist() == [1.5, 2.5]
 
 
@@ -81,7 +81,7 @@ def test_each_encoding_of_tfds_is_read(encoding):
     features = tfds.features.FeaturesDict({"x": feature})
     serializer = tfds.core.example_serializer.ExampleSerializer(features.get_serialized_info())
     record = serializer.serialize_example(features.encode_example({"x": values}))
-    np.testing.assert_array_equal(StoredArray(feature.feature, "x").decode(record, read_layout(record)[X]), values)
+    np.testing.assert_array_equal(stored_array(feature.feature, "x").decode(record, read_layout(record)[X]), values)
 
 
 @settings(max_examples=40)

@@ -37,19 +37,6 @@ class Block(EndToEnd):
     number: np.ndarray  # [E] int64: of each episode in the data
 
     @cached_property
-    def lengths(self) -> np.ndarray:
-        """Transitions of each episode, [E]."""
-        lengths: np.ndarray = np.diff(self.starts) - 1
-        return lengths
-
-    @cached_property
-    def is_last(self) -> np.ndarray:
-        """[N] bool."""
-        is_last = np.zeros(len(self.reward), bool)
-        is_last[self.lasts] = True
-        return is_last
-
-    @cached_property
     def steps(self) -> np.ndarray:
         """The step of each row within its episode, [N] int64."""
         steps: np.ndarray = np.arange(len(self.reward)) - np.repeat(self.starts[:-1], np.diff(self.starts))
@@ -269,6 +256,7 @@ def _joined(waiting: list[tuple[int, list[np.ndarray], Recorded]], spec: EnvSpec
         [episode.episode_id for episode in episodes],
         np.array([episode.is_terminal for episode in episodes], bool),
         {name: [episode.metadata.get(name) for episode in episodes] for name in names},
+        {},
         np.array([number for number, _, _ in waiting]),
     )
 

@@ -130,7 +130,13 @@ def decode_varints(encoded: bytes, dtype: np.typing.DTypeLike = np.int64) -> np.
         return _short_bools(encoded)
     if encoded.isascii():  # each below 128, one byte
         return np.frombuffer(encoded, np.uint8).astype(dtype)
-    content = np.frombuffer(encoded, np.uint8)
+    return varints(np.frombuffer(encoded, np.uint8), dtype)
+
+
+def varints(content: np.ndarray, dtype: np.typing.DTypeLike) -> np.ndarray:
+    """Returns the values of concatenated varints [L] uint8. Raises ValueError where the last is cut short."""
+    if content.max(initial=0) < 128:  # each of them one byte
+        return content.astype(dtype)
     last = np.flatnonzero(content < 128)
     first = np.concatenate([[0], last[:-1] + 1])
     place = np.arange(len(content)) - np.repeat(first, last - first + 1)
@@ -139,21 +145,12 @@ def decode_varints(encoded: bytes, dtype: np.typing.DTypeLike = np.int64) -> np.
     return values.astype(dtype, copy=False)
 
 
-def counts_of_varints(encoded: bytes, sizes: np.ndarray) -> np.ndarray:
-    """Returns how many varints there are in each of some parts end to end. sizes: of each part in bytes, none of them 0; [E] int64."""
-    if encoded.isascii():
+def counts_of_varints(content: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Returns how many varints there are in each of some parts [L] uint8 end to end. sizes: in bytes, none of them 0; [E] int64."""
+    if content.max(initial=0) < 128:
         return sizes
-    counts: np.ndarray = np.add.reduceat((np.frombuffer(encoded, np.uint8) < 128).astype(np.int64), np.cumsum(sizes) - sizes)
+    counts: np.ndarray = np.add.reduceat((content < 128).astype(np.int64), np.cumsum(sizes) - sizes)
     return counts
-
-
-def varint_columns(encoded: np.ndarray) -> list[int]:
-    """Returns N values from [N, size] uint8, a varint in each row. Raises ValueError where one is shorter, or negative."""
-    size = encoded.shape[1]
-    if not 0 < size < 10 or (encoded[:, :-1] < 128).any() or (encoded[:, -1] > 127).any():
-        raise ValueError("they are of other sizes")
-    values: list[int] = ((encoded & 127).astype(np.int64) << 7 * np.arange(size)).sum(axis=1).tolist()
-    return values
 
 
 @lru_cache(maxsize=1024)

@@ -1,4 +1,4 @@
-"""EnvSpec to TFDS features and back, and arrays to and from what is stored of them.
+"""EnvSpec to TFDS features and back, and episodes to what is stored of them; how that comes back is in `stored`.
 
 Stored: floats as float lists, integers and booleans as int64 lists, uint8 arrays as one string of bytes a step. A tuple of
 observations is a FeaturesDict with the keys "0", "1", ...; the EnvSpec in the data set's metadata restores it. Step metadata is the
@@ -6,9 +6,8 @@ feature `metadata` of a step: there float64 is kept, as one string of bytes a st
 """
 
 import math
-import zlib
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,23 +15,9 @@ import tensorflow_datasets as tfds
 import tree
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.rlds.decoding import (
-    BYTES,
-    FLOATS,
-    INT64S,
-    StoredList,
-    counts_of_varints,
-    floats,
-    int64s,
-    integer,
-    rows,
-    strings,
-    varint_columns,
-)
 from rl_datasets.rlds.example import (
     Feature,
     bytes_feature,
-    bytes_head,
     encode_example,
     flags_feature,
     float_feature,
@@ -40,10 +25,10 @@ from rl_datasets.rlds.example import (
     int_feature,
     rows_feature,
 )
+from rl_datasets.rlds.stored import IMAGE, StoredArray, StoredColumn, StoredTexts
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode, Tree, named_leaves
 
 STEP_METADATA = "metadata"  # the key of a step under which step metadata lie
-LONG = 1 << 12  # bytes
 
 _STORABLE = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
 
@@ -133,166 +118,27 @@ def derived_spec(features: Any, env_id: str, left_out: list[str] | None = None) 
     return EnvSpec(env_id, _derived_nest(features["observation"], "observation", left_out), action)
 
 
-class StoredArray:
-    """How the arrays of one feature come back from an Example. Raises HindcastError where they are not numeric or of no fixed shape."""
-
-    def __init__(self, feature: Any, name: str) -> None:
-        self.key = name.encode()
-        self.spec = array_spec(feature, name)
-        self._feature = feature
-        self._encoding = _encoding(feature)
-        self._dtype = np.dtype(self.spec.dtype)
-        self._row_bytes = int(np.prod(self.spec.shape)) * self._dtype.itemsize
-        self._is_plain = self._encoding == "none" and self._dtype == np.dtype("<f4")
-
-    def decode(self, record: bytes, stored: StoredList) -> np.ndarray:
-        """Returns [steps, ...] from a list in a record. Raises ValueError where its values make no whole number of steps."""
-        array = self._flat(record, stored)
-        if array.dtype != self._dtype:
-            array = array.astype(self._dtype)
-        return array.reshape(-1, *self.spec.shape) if self.spec.shape else array
-
-    def decode_all(self, records: Sequence[bytes], lists: Sequence[StoredList]) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the steps of a list in each record end to end, which may be read-only, and how many there are of each, [E] int64.
-
-        The contents of lists end to end are a list too. Raises ValueError where they cannot be taken together.
-        """
-        (kind,) = {stored.kind for stored in lists}
-        if self._encoding not in ("none", "bytes"):
-            raise ValueError(f"steps of {self.key.decode()} are encoded one by one")
-        sizes = np.array([stored.end - stored.start for stored in lists])
-        parts: Sequence[bytes | memoryview] = records
-        if sizes.mean() >= LONG:
-            parts = [memoryview(record) for record in records]  # a part of one is no copy, but one more object
-        content = b"".join([part[stored.start : stored.end] for part, stored in zip(parts, lists, strict=True)])
-        if self._is_plain and kind == FLOATS:
-            array = np.frombuffer(content, self._dtype).reshape(-1, *self.spec.shape)
-        else:
-            array = self.decode(content, StoredList(kind, 0, len(content)))
-        if not sizes.all() or not array.size:
-            raise ValueError(f"{self.key.decode()} has no step")
-        if self._encoding == "none" and self._dtype.kind != "f":
-            values, unit = counts_of_varints(content, sizes), math.prod(self.spec.shape)
-        else:  # each step takes as much
-            values, unit = sizes, len(content) // len(array)
-        counts = values // unit
-        if (values % unit).any() or counts.sum() != len(array):
-            raise ValueError(f"{self.key.decode()} holds no whole number of steps")
-        return array, counts
-
-    def decode_alike(self, rows: np.ndarray, stored: StoredList) -> np.ndarray:
-        """Returns [N, steps, ...] from the same list of records [N, size] uint8. Raises ValueError where each must be looked at."""
-        content = rows[:, stored.start : stored.end]
-        if self._is_plain and stored.kind == FLOATS:
-            found = np.ascontiguousarray(content).view(self._dtype)
-        elif self._encoding == "none" and self._dtype.kind != "f" and stored.kind == INT64S and not (content & 128).any():
-            found = content.astype(self._dtype)  # each below 128, one byte
-        elif self._encoding == "bytes" and stored.kind == BYTES and content.size:
-            head = bytes_head(self._row_bytes)
-            table = content.reshape(len(rows), -1, len(head) + self._row_bytes)
-            if (table[..., : len(head)] != np.frombuffer(head, np.uint8)).any():
-                raise ValueError("its rows are of another size")
-            found = np.ascontiguousarray(table[..., len(head) :]).view(self._dtype)
-        else:
-            raise ValueError("its values are stored in another form")
-        return found.reshape(len(rows), -1, *self.spec.shape)
-
-    def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
-        """Whether what decodes from a record is this array, bit for bit."""
-        if self._is_plain and array.dtype == self._dtype:  # then its bytes are what is stored
-            return stored.kind == FLOATS and record[stored.start : stored.end] == array.tobytes()
-        found = self.decode(record, stored)
-        return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
-
-    def _flat(self, record: bytes, stored: StoredList) -> np.ndarray:
-        if self._encoding == "none":
-            if self._dtype.kind == "f":
-                return floats(record, stored)
-            return int64s(record, stored, self._dtype)
-        if self._encoding == "bytes":
-            return rows(record, stored, self._row_bytes).view(self._dtype).reshape(-1, *self.spec.shape)
-        if self._encoding == "zlib":
-            return np.frombuffer(b"".join(zlib.decompress(value) for value in strings(record, stored)), self._dtype).copy()
-        import rl_datasets.rlds.quiet_tensorflow  # noqa: F401  (with which TFDS decodes images)
-
-        return np.array([self._feature.decode_example(image).numpy() for image in strings(record, stored)], self._dtype)
+def stored_array(feature: Any, name: str) -> StoredArray:
+    """Returns how the arrays of one feature come back. Raises HindcastError where they are not numeric or of no fixed shape."""
+    encoding = _encoding(feature)
+    return StoredArray(name, array_spec(feature, name), encoding, partial(_decode_image, feature) if encoding == IMAGE else None)
 
 
-class StoredTexts:
-    """How the texts of one feature, one a step, come back from an Example."""
+def _decode_image(feature: Any, image: bytes) -> np.ndarray:
+    import rl_datasets.rlds.quiet_tensorflow  # noqa: F401  (with which TFDS decodes images)
 
-    def __init__(self, name: str) -> None:
-        self.key = name.encode()
-
-    def decode(self, record: bytes, stored: StoredList) -> np.ndarray:
-        """Returns [steps], objects. Raises ValueError where one is not UTF-8."""
-        return np.array([value.decode() for value in strings(record, stored)], object)
-
-    def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
-        """Whether what decodes from a record are these texts."""
-        return strings(record, stored) == [text.encode() for text in array]
+    decoded: np.ndarray = feature.decode_example(image).numpy()
+    return decoded
 
 
 def stored_steps(feature: Any, name: str) -> StoredArray | StoredTexts:
     """Returns how one feature of steps comes back. Raises HindcastError where it is neither text nor numeric of a fixed shape."""
-    return StoredTexts(name) if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
+    return StoredTexts(name) if isinstance(feature, tfds.features.Text) else stored_array(feature, name)
 
 
-class StoredColumn:
-    """How one string or number an episode comes back from an Example."""
-
-    def __init__(self, feature: Any, name: str) -> None:
-        self.key = name.encode()
-        self._array = None if isinstance(feature, tfds.features.Text) else StoredArray(feature, name)
-        self._is_integer = self._array is not None and self._array.spec.dtype == "int64" and _encoding(feature) == "none"
-        self._last: tuple[tuple[int, bytes], str | int | float] | None = None  # what was decoded last
-
-    def decode(self, record: bytes, stored: StoredList) -> str | int | float:
-        """Raises ValueError where there is not exactly one value."""
-        if self._is_integer:
-            return integer(record, stored)
-        if self._array is None:
-            (text,) = strings(record, stored)
-            return text.decode()
-        value: bool | int | float = self._array.decode(record, stored).item()
-        return int(value) if isinstance(value, bool) else value
-
-    def decode_all(self, records: Sequence[bytes], lists: Sequence[StoredList]) -> list[str | int | float]:
-        """Returns the value of each record. Raises ValueError where there is not exactly one in each."""
-        if self._array is None:
-            return [self._kept(record, stored) for record, stored in zip(records, lists, strict=True)]
-        values, counts = self._array.decode_all(records, lists)
-        if (counts != 1).any():
-            raise ValueError(f"{self.key.decode()} has not one value in each episode")
-        return [int(value) if isinstance(value, bool) else value for value in values.reshape(-1).tolist()]
-
-    def decode_alike(self, rows: np.ndarray, stored: StoredList) -> list[str] | list[int] | list[float]:
-        """Returns the value of each of many records [N, size] uint8. Raises ValueError where each must be looked at."""
-        content = np.ascontiguousarray(rows[:, stored.start : stored.end])
-        first, differs = rows[0].tobytes(), content != content[0]
-        if not differs.any():  # as in most columns
-            return [self.decode(first, stored)] * len(rows)  # type: ignore[return-value]
-        if self._is_integer and stored.kind == INT64S:
-            return varint_columns(content)
-        if self._array is not None:
-            (values,) = self._array.decode_alike(rows, stored).T.tolist()
-            return [int(value) if isinstance(value, bool) else value for value in values]
-        (text,) = strings(first, stored)
-        head = content.shape[1] - len(text)
-        if differs[:, :head].any():
-            raise ValueError("its texts are of other sizes")
-        return [value.decode() for value in content[:, head:].copy().view(f"V{len(text)}")[:, 0].tolist()]
-
-    def holds(self, record: bytes, stored: StoredList, value: str | int | float) -> bool:
-        """Whether what decodes from a record is this value; one that is not a number is itself."""
-        found = self._kept(record, stored)
-        return type(found) is type(value) and (found == value or (found != found and value != value))
-
-    def _kept(self, record: bytes, stored: StoredList) -> str | int | float:
-        content = stored.kind, record[stored.start : stored.end]
-        if self._last is None or self._last[0] != content:  # most columns hold the same in one episode after another
-            self._last = content, self.decode(record, stored)
-        return self._last[1]
+def stored_column(feature: Any, name: str) -> StoredColumn:
+    """Returns how one string or number an episode comes back."""
+    return StoredColumn(name, None if isinstance(feature, tfds.features.Text) else stored_array(feature, name))
 
 
 def array_spec(feature: Any, name: str) -> ArraySpec:
@@ -394,4 +240,4 @@ def _derived_nest(features: Any, name: str, left_out: list[str] | None) -> Tree:
 
 
 def _encoding(feature: Any) -> str:
-    return feature._encoding.value if isinstance(feature, tfds.features.Tensor) else "image"
+    return str(feature._encoding.value) if isinstance(feature, tfds.features.Tensor) else IMAGE

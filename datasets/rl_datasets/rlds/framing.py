@@ -6,17 +6,20 @@ constant (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_form
 TensorFlow reads and writes such files at the speed of memory, and takes two seconds to import; so it does only where there is much.
 """
 
+import os
 import struct
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from mmap import mmap
+from math import isqrt
 from pathlib import Path
 
 import numpy as np
 
+from rl_datasets.parts import alike, parts, put
+
 HEAD, TAIL = 12, 4  # bytes before a record and behind it
-LONGEST = 1 << 14  # bytes of a record of which many of one length are checked together
+BYTES = 1 << 24  # of the records that are looked at together; at least one
 MUCH = 1 << 22  # bytes of a file
 _BLOCK = 1 << 18  # bytes of which checksums are computed at once, about what a processor's cache holds
 _POLYNOMIAL, _MASK = 0x82F63B78, np.array(0xA282EAD8, np.uint32)  # an array, which is added to modulo 2**32 without a warning
@@ -60,13 +63,29 @@ def read_records(file: Path) -> Iterator[bytes]:
         raise DamagedFile(fault)
 
 
-def record_places(content: bytes | mmap) -> np.ndarray | None:
-    """Returns [N + 1] where the frame of each record starts, the end of the file last; None where the frames do not fill the file."""
-    places = _whole_frames(content)
-    return np.array(places) if places[-1] == len(content) else None
+def blocks(path: Path, size: int = BYTES) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yields a file in parts [L] uint8 of whole records, with the place of each record's frame and the part's end, [M + 1] int64.
+
+    Raises ValueError where the frames do not fill the file.
+    """
+    with path.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
+        while left:
+            content = file.read(min(max(size, HEAD), left))
+            places = _whole_frames(content)
+            if len(places) == 1:
+                whole = HEAD + TAIL + (_length_at(content)[0] if len(content) >= HEAD else 0)
+                if not len(content) < whole <= left:
+                    raise ValueError(f"{path} ends within a record")
+                content += file.read(whole - len(content))
+                places = _whole_frames(content)
+            end = places[-1]
+            file.seek(end - len(content), os.SEEK_CUR)
+            left -= end
+            yield np.frombuffer(content, np.uint8, end), np.array(places)
 
 
-def _whole_frames(content: bytes | mmap) -> list[int]:
+def _whole_frames(content: bytes) -> list[int]:
     """Returns where the frames start that lie within the file as their lengths say, and where the last of them ends."""
     places, place, end, around = [0], 0, len(content), HEAD + TAIL
     try:
@@ -110,43 +129,53 @@ def _read_much(file: Path) -> Iterator[bytes]:
         raise DamagedFile(fault.message) from fault
 
 
-def checksums_hold(frames: np.ndarray) -> bool:
-    """Whether records of equal length, with their frames [N, HEAD + length + TAIL] uint8, have the checksums that are stored.
+def checksums_hold(content: np.ndarray, places: np.ndarray) -> bool:
+    """Whether records [L] uint8, whose frames start at `places` [M + 1], have the checksums that are stored.
 
-    The CRC of an XOR is the XOR of CRCs, so what is compared are sums of records, chosen so that no two records are in the same ones:
+    The CRC of an XOR is the XOR of CRCs, so what is looked at are sums of records, chosen so that no two records are in the same ones:
     one wrong record is seen, and so are two; that more of them escape takes intent, or one chance in four billion.
     """
-    head, zeros = _constants(frames.shape[1] - HEAD - TAIL)
-    if (frames[:, :HEAD] != head).any():
+    sizes = np.diff(places) - HEAD - TAIL
+    kinds, kind_of = np.unique(sizes, return_inverse=True)
+    lengths = [size.to_bytes(8, "little") for size in kinds.tolist()]
+    heads = b"".join(map(_framed, kinds.tolist(), masked_checksums(lengths).tolist()))
+    if (parts(content, places[:-1], HEAD) != np.frombuffer(heads, np.uint8).reshape(-1, HEAD)[kind_of]).any():
         return False
-    odd = _sums(np.ones(len(frames), np.uint8)).astype(bool)
-    expected = _linear(_sums(frames[:, HEAD:-TAIL])) ^ np.where(odd, zeros, np.uint32(0))
-    rotated = np.ascontiguousarray(frames[:, -TAIL:]).view("<u4")[:, 0] - _MASK
-    return bool((_sums((rotated >> np.uint32(17)) | (rotated << np.uint32(15))) == expected).all())
+    magnitudes = np.frexp(np.maximum(sizes, 1))[1]  # so that no row is much more than twice as long as its record
+    some_of_each = (magnitudes == magnitude for magnitude in np.unique(magnitudes))
+    return all(_hold(content, places[:-1][some] + HEAD, sizes[some]) for some in some_of_each)
 
 
-@lru_cache(maxsize=4096)
-def _constants(length: int) -> tuple[np.ndarray, np.uint32]:
-    """Returns the head of each record of this length, and the checksum of one of zeros."""
-    size = length.to_bytes(8, "little")
-    head = size + masked_checksums([size]).astype("<u4").tobytes()
-    return np.frombuffer(head, np.uint8), checksums([bytes(length)])[0]
+def _hold(content: np.ndarray, bodies: np.ndarray, sizes: np.ndarray) -> bool:
+    """Whether records of a similar size have their checksums.
+
+    They stand at the ends of rows, where zeros in front of them change nothing, each with the register's begin before and what the
+    checksum says of the register behind it: together they leave nothing in it.
+    """
+    width = -(-int(sizes.max() + len(_BEGIN) + TAIL) // 8) * 8
+    rows, ends = np.zeros((len(sizes), width), np.uint8), np.arange(1, len(sizes) + 1) * width
+    put(rows.reshape(-1), ends - sizes - TAIL, content, bodies, sizes + TAIL, alike(sizes))
+    rows.reshape(-1)[(ends - sizes - TAIL - len(_BEGIN))[:, None] + np.arange(len(_BEGIN))] = np.frombuffer(_BEGIN, np.uint8)
+    stored = rows[:, -TAIL:].view("<u4")
+    rotated = stored[:, 0] - _MASK
+    stored[:, 0] = ~((rotated >> np.uint32(17)) | (rotated << np.uint32(15)))
+    return not _linear(_sums(rows.view(np.uint64)).view(np.uint8)).any()
 
 
-def masked_checksums(parts: Sequence[bytes]) -> np.ndarray:
+def masked_checksums(contents: Sequence[bytes]) -> np.ndarray:
     """Returns [N] uint32: the checksums of some contents as they are stored."""
-    crc = checksums(parts)
+    crc = checksums(contents)
     return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + _MASK
 
 
-def checksums(parts: Sequence[bytes]) -> np.ndarray:
+def checksums(contents: Sequence[bytes]) -> np.ndarray:
     """Returns [N] uint32: the CRC-32C of some contents; those of about one size are computed together."""
-    found = np.empty(len(parts), np.uint32)
-    widths = np.array([_width(len(_BEGIN) + len(part)) for part in parts])
+    found = np.empty(len(contents), np.uint32)
+    widths = np.array([_width(len(_BEGIN) + len(content)) for content in contents])
     for width in np.unique(widths).tolist():
         alike = np.flatnonzero(widths == width)
         for some in np.array_split(alike, min(len(alike), len(alike) * width // _BLOCK + 1)):
-            rows = b"".join([(_BEGIN + parts[number]).rjust(width, b"\0") for number in some.tolist()])
+            rows = b"".join([(_BEGIN + contents[number]).rjust(width, b"\0") for number in some.tolist()])
             found[some] = ~_linear(np.frombuffer(rows, np.uint8).reshape(len(some), width))
     return found
 
@@ -196,6 +225,20 @@ def _moves(level: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _sums(rows: np.ndarray) -> np.ndarray:
+    """Returns XORs of rows [N, W], so that any two rows are not in the same of them: those of a table's rows, and of its columns."""
+    if len(rows) < 3:
+        return rows
+    side = isqrt(len(rows) - 1) + 1
+    full = len(rows) // side
+    table, rest = rows[: full * side].reshape(full, side, -1), rows[full * side :]
+    down, along = np.bitwise_xor.reduce(table, axis=0), np.bitwise_xor.reduce(table, axis=1)
+    if len(rest):
+        down[: len(rest)] ^= rest
+        along = np.concatenate([along, np.bitwise_xor.reduce(rest, axis=0, keepdims=True)])
+    return np.concatenate([_halves(down), _halves(along)])
+
+
+def _halves(rows: np.ndarray) -> np.ndarray:
     """Returns the XOR of all rows, and of the later half of them, of the halves' later halves, and so on: about log2(N) + 1 sums."""
     rows, sums = rows.copy(), []
     while len(rows) > 1:

@@ -6,32 +6,28 @@ whichever of the two public conventions they follow.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow_datasets as tfds
-import tree
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME as MANIFEST
-from rl_datasets.recorded import FLAGS, Recorded
+from rl_datasets.recorded import Recorded
 from rl_datasets.rlds import features as codec
-from rl_datasets.rlds.decoding import SHORT, LayoutReader, NotCanonical
-from rl_datasets.rlds.features import STEP_METADATA, StoredArray, StoredColumn, StoredTexts, stored_steps
+from rl_datasets.rlds.decoding import LayoutReader, NotCanonical
+from rl_datasets.rlds.features import STEP_METADATA, stored_column, stored_steps
+from rl_datasets.rlds.form import Arrays, EpisodeForm, Metadata, StoredEpisode, flags_of_one
 from rl_datasets.rlds.framing import DamagedFile, read_records
+from rl_datasets.rlds.stored import StoredArray, StoredColumn, StoredTexts
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
 DESCRIPTION = ("dataset_info.json", "features.json", "metadata.json")
 SPEC_KEY, STEPS_KEY = "env_spec", "steps_per_shard"  # in the metadata.json that we write
 _MEND = "Restore it with 'dvc checkout --force' or 'dvc pull', or rebuild it with 'dvc repro'."
-
-
-Arrays = dict[str, np.ndarray]
-Metadata = dict[str, str | int | float]
-Rows = int | np.ndarray
 
 
 class SplitCounts(NamedTuple):
@@ -46,19 +42,6 @@ class Shard(NamedTuple):
     path: Path
     first: int  # number of its first episode in the split
     episodes: int
-
-
-class StoredEpisode(NamedTuple):
-    """What one record holds: T+1 steps."""
-
-    observation: list[np.ndarray]  # leaves [T+1, ...] in the order of the spec
-    action: np.ndarray  # [T+1, ...]
-    reward: np.ndarray  # [T+1] float32
-    discount: np.ndarray  # [T+1] float32; 1 where the data store none
-    is_terminal: np.ndarray  # [T+1] bool; False where the data store none
-    metadata: Metadata
-    step_metadata: Arrays  # by name, [T+1, ...]
-    flags: np.ndarray | None = None  # [T+1, 3] bool in the order of recorded.FLAGS, where asked for; as RLDS defines what is not stored
 
 
 class RldsReader:
@@ -174,83 +157,30 @@ class RldsReader:
 
     def stored_columns(self, columns: Sequence[str]) -> dict[str, StoredColumn]:
         """Returns how some columns of the metadata are stored."""
-        return {key: StoredColumn(self._columns[key], key) for key in columns}
+        return {key: stored_column(self._columns[key], key) for key in columns}
 
     def stored_episodes(self, shards: Sequence[Shard], with_metadata: bool = True, with_flags: bool = False) -> Iterator[StoredEpisode]:
         """Yields the episodes of some files in order, as they are stored."""
-        beside = {name: f"{STEP_METADATA}/{name}" for name in self.spec.step_metadata} if with_metadata else {}
-        keys = (*self.keys(with_flags), *beside.values())
+        keys = self.form.keys(with_flags, with_metadata)
         for arrays, metadata in self.arrays(shards, keys, tuple(self._columns) if with_metadata else ()):
-            kept = {name: arrays[key] for name, key in beside.items()} if beside else {}
-            yield self.stored(arrays, metadata, kept, _flags(arrays, len(arrays["reward"])) if with_flags else None)
-
-    def keys(self, with_flags: bool) -> tuple[str, ...]:
-        """The arrays of a step that `stored` takes, with all flags or is_terminal alone."""
-        return (*self._observed, *self.action_keys, "reward", "discount", *(FLAGS if with_flags else ["is_terminal"]))
-
-    def stored(self, arrays: Arrays, metadata: Metadata, step_metadata: Arrays, flags: np.ndarray | None) -> StoredEpisode:
-        """Returns the arrays of an episode by key as they are stored, or those of several end to end."""
-        steps = len(arrays["reward"])
-        return StoredEpisode(
-            [arrays[key] for key in self._observed],
-            arrays["action"] if "action" in arrays else _joined([arrays[key] for key in self.action_keys]),
-            arrays["reward"].astype(np.float32, copy=False).reshape(steps),
-            arrays["discount"].astype(np.float32, copy=False).reshape(steps) if "discount" in arrays else np.ones(steps, np.float32),
-            arrays["is_terminal"].astype(bool, copy=False).reshape(steps) if "is_terminal" in arrays else np.zeros(steps, bool),
-            metadata,
-            step_metadata,
-            flags,
-        )
+            yield self.form.stored(arrays, metadata, flags_of_one(arrays) if with_flags else None)
 
     @cached_property
-    def _observed(self) -> tuple[str, ...]:
-        """The names of the arrays of an observation, in the order of the spec."""
-        return tuple(name for name, _ in named_leaves(self.spec.observation, "observation"))
-
-    def episode(self, shard: Shard, number: int, record: bytes) -> Episode:
-        """Returns what a record of a file holds, of which `number` are before it, without step metadata. Raises HindcastError on damage."""
-        decoded = _decoded(shard, number, record, LayoutReader(), self.episode_arrays, self.episode_columns)
-        return self._episode(shard.split, shard.first + number, self.stored(*decoded, {}, None))
-
-    @cached_property
-    def episode_arrays(self) -> dict[str, StoredArray | StoredTexts]:
-        """What the steps of an episode are made of, by key."""
-        return self.stored_arrays(self.keys(with_flags=False))
-
-    @cached_property
-    def episode_columns(self) -> dict[str, StoredColumn]:
-        """The metadata of an episode, its id among them."""
-        return self.stored_columns(tuple(self._columns))
+    def form(self) -> EpisodeForm:
+        """How the arrays and metadata of its episodes make episodes."""
+        observed = tuple(name for name, _ in named_leaves(self.spec.observation, "observation"))
+        beside = {name: f"{STEP_METADATA}/{name}" for name in self.spec.step_metadata}
+        return EpisodeForm(self.spec.observation, observed, self.action_keys, beside, None if self.is_own else self.spec.env_id)
 
     def episodes_of(self, shards: Sequence[Shard]) -> Iterator[Episode]:
         """Yields the episodes of some files of one split in order, foreign ones brought to our alignment."""
         for number, stored in enumerate(self.stored_episodes(shards), start=shards[0].first):
-            yield self._episode(shards[0].split, number, stored)
+            yield self.form.episode(shards[0].split, number, stored)
 
     def recorded_of(self, shard: Shard) -> Iterator[Recorded]:
         """Yields the episodes of a file as `episodes_of` does, with their flags as they are stored."""
         for number, stored in enumerate(self.stored_episodes([shard], with_flags=True), start=shard.first):
-            yield Recorded(self._episode(shard.split, number, stored), stored.flags)
-
-    def _episode(self, split: str, number: int, stored: StoredEpisode) -> Episode:
-        if not self.is_own:
-            stored = aligned(stored)
-        metadata = {**self.unknown, **stored.metadata}
-        return Episode(
-            str(metadata.pop("episode_id", f"{split}-{number:08d}")),
-            tree.unflatten_as(self.spec.observation, stored.observation),
-            stored.action,
-            stored.reward,
-            stored.discount,
-            bool(stored.is_terminal[-1]),
-            metadata,
-            stored.step_metadata,
-        )
-
-    @cached_property
-    def unknown(self) -> Metadata:
-        """What every episode's metadata has, where foreign data do not say."""
-        return {} if self.is_own else {"seed": -1, "policy": "unknown", "environment": self.spec.env_id}
+            yield Recorded(self.form.episode(shard.split, number, stored), stored.flags)
 
 
 def read_episodes(path: Path, split: str) -> Iterator[Episode]:
@@ -272,45 +202,6 @@ def read_splits(path: Path) -> dict[str, SplitCounts]:
         episodes = sum(shard.episodes for shard in reader.shards(split))
         counts[split] = SplitCounts(episodes, sum(reader.steps_per_shard(split)) - episodes)
     return counts
-
-
-def true_discount(stored: StoredEpisode, lasts: Rows = -1) -> np.ndarray:
-    """Returns discount[t] * (1 - is_terminal[t+1]), and zero at the last step, or each of several: [T+1] float32."""
-    discount = np.zeros_like(stored.discount)
-    discount[:-1] = stored.discount[:-1] * ~stored.is_terminal[1:]
-    discount[lasts] = 0
-    return discount
-
-
-def aligned(stored: StoredEpisode, lasts: Rows = -1) -> StoredEpisode:
-    """Foreign steps in our alignment; those of several episodes where several last steps are named."""
-    stored.action[lasts] = 0
-    stored.reward[lasts] = 0
-    return stored._replace(discount=true_discount(stored, lasts))
-
-
-def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """One vector a step, float32."""
-    return np.concatenate([array.reshape(len(array), -1).astype(np.float32) for array in arrays], axis=1)
-
-
-def _flags(arrays: Arrays, steps: int) -> np.ndarray:
-    """Returns what `StoredEpisode.flags` says; of a few steps read-only."""
-    columns = [arrays[flag].astype(bool, copy=False).tobytes() if flag in arrays else None for flag in FLAGS]
-    return _short_flags(steps, *columns) if steps <= SHORT else _joined_flags(steps, *columns)
-
-
-def _joined_flags(steps: int, *columns: bytes | None) -> np.ndarray:
-    flags = np.zeros((steps, len(FLAGS)), bool)
-    flags[:1, 0] = flags[-1:, 1] = True
-    for place, column in enumerate(columns):
-        if column is not None:
-            flags[:, place] = np.frombuffer(column, bool, steps)
-    flags.setflags(write=False)
-    return flags
-
-
-_short_flags = lru_cache(maxsize=1024)(_joined_flags)  # most episodes of one length have the same
 
 
 def _open(path: Path) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from rl_datasets.digest import episode_digest
 from rl_datasets.errors import HindcastError
 from rl_datasets.rlds.decoding import Layout, LayoutReader, NotCanonical
-from rl_datasets.rlds.features import STEP_METADATA, StoredColumn, dataset_features, flat_features, is_metadata, stored_steps
+from rl_datasets.rlds.features import STEP_METADATA, dataset_features, flat_features, is_metadata, stored_column, stored_steps
 from rl_datasets.rlds.reader import RldsReader, records
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
@@ -27,7 +27,7 @@ class RecordCheck:
         features = flat_features(dataset_features(spec, columns))
         steps = flat_features(features["steps"].feature, "steps")
         self._arrays = {name: stored_steps(feature, name) for name, feature in steps.items() if not name.startswith("steps/is_")}
-        self._columns = {key: StoredColumn(feature, key) for key, feature in features.items() if is_metadata(feature)}
+        self._columns = {key: stored_column(feature, key) for key, feature in features.items() if is_metadata(feature)}
         self._layouts = LayoutReader()
 
     def digest(self, record: bytes, episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:

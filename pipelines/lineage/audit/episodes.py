@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from pipelines.lineage.audit.findings import listed
 from rl_datasets.digest import DatasetDigest, combined_digest, content_keys, episode_digests
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import SHARD
+from rl_datasets.recorded import Recorded, alone
 from rl_datasets.rlds import DESCRIPTION, RldsReader
 from rl_datasets.rlds.reader import Shard
-from rl_datasets.rlds.stacking import read_stacks
+from rl_datasets.rlds.together import read_together
 from rl_datasets.stats import RunningStatistics
 
 TRAIN = "train"
@@ -56,21 +56,16 @@ def read_directory(path: Path) -> Read:
 def _read_split(reader: RldsReader, shards: Sequence[Shard], running: RunningStatistics | None, read: Read) -> str:
     """Adds the episodes of a split to what was read, in order, and returns its digest."""
     digest, contents, transitions = DatasetDigest(), dict[str, str](), 0
-    for shard in shards:
-        ids, digests, keys = (np.empty(shard.episodes, object) for _ in range(3))
-        lengths, returns = np.empty(shard.episodes, int), np.empty(shard.episodes)
-        for stack in read_stacks(reader, shard):
-            found, at = content_keys(stack), stack.places
-            ids[at], keys[at], digests[at] = stack.ids, found, episode_digests(stack, found)
-            lengths[at], returns[at] = stack.length, stack.returns
-            if running is not None:
-                running.add_stack(stack)
-        for episode_id, made in zip(ids.tolist(), digests.tolist(), strict=True):
-            digest.add_digest(episode_id, made)
+    for episodes in chain.from_iterable(read_together(reader, shard, with_step_metadata=True) for shard in shards):
+        some = alone(episodes.episode) if isinstance(episodes, Recorded) else episodes
+        keys = content_keys(some)
+        digest.add_all(some.episode_id, episode_digests(some, keys))
         if TRAIN in reader.splits:
-            contents.update(zip(ids.tolist(), keys.tolist(), strict=True))
-            read.rows.update(zip(ids.tolist(), zip(lengths.tolist(), returns.tolist(), strict=True), strict=True))
-        transitions += int(lengths.sum())
+            contents.update(zip(some.episode_id, keys, strict=True))
+            read.rows.update(zip(some.episode_id, zip(some.lengths.tolist(), some.returns.tolist(), strict=True), strict=True))
+        if running is not None:
+            running.add_all(some)
+        transitions += int(some.lengths.sum())
     split = shards[0].split
     read.episodes[split], read.contents[split], read.transitions[split] = digest.episodes, contents, transitions
     return digest.hexdigest()

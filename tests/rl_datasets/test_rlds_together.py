@@ -10,10 +10,11 @@ import pytest
 
 from rl_datasets.digest import content_key, content_keys, episode_digest, episode_digests
 from rl_datasets.errors import HindcastError
+from rl_datasets.recorded import EndToEnd, Recorded, alone
 from rl_datasets.rlds import RldsReader, write_rlds
-from rl_datasets.rlds.framing import HEAD, TAIL, checksums_hold, masked_checksums, record_places
-from rl_datasets.rlds.stacking import read_stacks
-from rl_datasets.schema import ArraySpec, EnvSpec, Episode, stack_of
+from rl_datasets.rlds.framing import HEAD, TAIL, blocks, checksums_hold, masked_checksums
+from rl_datasets.rlds.together import read_together
+from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 from rl_datasets.stats import RunningStatistics
 
 PLAIN = EnvSpec("Plain", ArraySpec((2,), "float32"), ArraySpec((), "int64", 0, 1, 2))
@@ -68,38 +69,39 @@ def one_by_one(reader: RldsReader) -> list[tuple[Any, ...]]:
     return [(e.episode_id, content_key(e), episode_digest(e), e.length, e.episode_return, e.is_terminal) for e in episodes]
 
 
-def stacked(reader: RldsReader) -> list[tuple[Any, ...]]:
-    found = {}
+def together(reader: RldsReader) -> list[tuple[Any, ...]]:
+    found = []
     for shard in reader.shards("train"):
-        for stack in read_stacks(reader, shard):
-            keys = content_keys(stack)
-            rest = stack.returns.tolist(), stack.is_terminal.tolist()
-            rows = zip(stack.places.tolist(), stack.ids, keys, episode_digests(stack, keys), *rest, strict=True)
-            for place, episode_id, key, digest, episode_return, is_terminal in rows:
-                found[shard.first + place] = (episode_id, key, digest, stack.length, episode_return, is_terminal)
-    return [found[place] for place in sorted(found)]
+        for item in read_together(reader, shard, with_step_metadata=True):
+            episodes = alone(item.episode) if isinstance(item, Recorded) else item
+            keys = content_keys(episodes)
+            rest = episodes.lengths.tolist(), episodes.returns.tolist(), episodes.is_terminal.tolist()
+            found += zip(episodes.episode_id, keys, episode_digests(episodes, keys), *rest, strict=True)
+    return found
 
 
 @pytest.mark.parametrize(("spec", "make"), [(PLAIN, plain), (NESTED, nested), (BESIDE, beside)], ids=["plain", "nested", "beside"])
-def test_stacks_hold_what_the_episodes_do(tmp_path: Path, spec: EnvSpec, make: Any) -> None:
+def test_they_are_the_episodes(tmp_path: Path, spec: EnvSpec, make: Any) -> None:
     reader = write(tmp_path, spec, [make(index) for index in range(240)])
-    assert stacked(reader) == one_by_one(reader)
-    sizes = [len(stack.ids) for shard in reader.shards("train") for stack in read_stacks(reader, shard)]
-    assert sum(sizes) == 240
-    if make is not beside:
-        assert sizes.count(1) <= 120  # the others are looked at together
-        assert max(sizes) >= 10
+    assert together(reader) == one_by_one(reader)
+    sizes = [len(item.episode_id) for item in taken(reader)]
+    assert sizes == [120, 120]
 
 
-def test_statistics_of_stacks_are_those_of_the_episodes(tmp_path: Path) -> None:
+def taken(reader: RldsReader) -> list[EndToEnd]:
+    items = [item for shard in reader.shards("train") for item in read_together(reader, shard)]
+    assert all(isinstance(item, EndToEnd) for item in items)
+    return items
+
+
+def test_statistics_of_many_are_those_of_the_episodes(tmp_path: Path) -> None:
     reader = write(tmp_path, PLAIN, [plain(index) for index in range(60)])
-    alone, together = RunningStatistics(PLAIN), RunningStatistics(PLAIN)
+    single, joint = RunningStatistics(PLAIN), RunningStatistics(PLAIN)
     for episode in reader.episodes_of(reader.shards("train")):
-        alone.add(episode)
-    for shard in reader.shards("train"):
-        for stack in read_stacks(reader, shard):
-            together.add_stack(stack)
-    expected, found = (running.result().to_json() for running in (alone, together))
+        single.add(episode)
+    for episodes in taken(reader):
+        joint.add_all(episodes)
+    expected, found = (running.result().to_json() for running in (single, joint))
     assert found["constant"] == expected["constant"]
     assert (found["episodes"], found["transitions"]) == (expected["episodes"], expected["transitions"])
     assert found["reward"] == pytest.approx(expected["reward"], rel=1e-12)
@@ -108,13 +110,17 @@ def test_statistics_of_stacks_are_those_of_the_episodes(tmp_path: Path) -> None:
     )
 
 
-def test_returns_are_those_of_the_episodes_to_the_last_bit() -> None:
-    for steps in (2, 9, 130, 9000, 20_000):
-        reward = np.random.default_rng(steps).normal(size=steps).astype(np.float32)
-        episode = Episode(
-            "a", np.zeros((steps, 1), np.float32), np.zeros(steps, int), reward, np.ones(steps, np.float32), True, {"seed": 1}
-        )
-        assert stack_of(episode, 0).returns.tolist() == [episode.episode_return]
+def test_returns_are_those_of_the_episodes_to_the_last_bit(tmp_path: Path) -> None:
+    """Also where their digits are more than a number holds."""
+    random = np.random.default_rng(0)
+    lengths = [2, *[9] * 8, *[130] * 8, *[9000] * 8, 20_000]
+    made = []
+    for index, steps in enumerate(lengths):
+        reward = (random.normal(size=steps) * 10.0 ** random.integers(-9, 9, steps)).astype(np.float32)
+        empty = np.zeros((steps, 2), np.float32), np.zeros(steps, int)
+        made.append(Episode(f"{index}", *empty, reward, np.ones(steps, np.float32), True, {"seed": 1, "policy": "", "environment": ""}))
+    (episodes,) = taken(write(tmp_path, PLAIN, made, shards=1))
+    assert episodes.returns.tolist() == [episode.episode_return for episode in made]
 
 
 def test_a_flipped_bit_is_found_or_changes_the_same_episode(tmp_path: Path) -> None:
@@ -126,7 +132,7 @@ def test_a_flipped_bit_is_found_or_changes_the_same_episode(tmp_path: Path) -> N
         damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         file.write_bytes(damaged)
         with pytest.raises(HindcastError, match=r"damaged|holds"):
-            stacked(reader)
+            together(reader)
 
 
 def test_a_record_with_right_checksums_is_read_as_it_is(tmp_path: Path) -> None:
@@ -134,13 +140,13 @@ def test_a_record_with_right_checksums_is_read_as_it_is(tmp_path: Path) -> None:
     reader = write(tmp_path, PLAIN, [plain(4 * index + 1) for index in range(20)], shards=1)
     (file,) = tmp_path.glob("*tfrecord*")
     content = file.read_bytes()
-    places = record_places(content)
+    ((_, places),) = blocks(file)
     for offset in range(HEAD, int(places[1]) - TAIL, 7):
         forged = bytearray(content)
         forged[places[5] + offset] ^= 5
         forged[places[6] - TAIL : places[6]] = masked_checksums([bytes(forged[places[5] + HEAD : places[6] - TAIL])]).tobytes()
         file.write_bytes(forged)
-        assert outcome(stacked, reader) == outcome(one_by_one, reader)
+        assert outcome(together, reader) == outcome(one_by_one, reader)
 
 
 def outcome(read: Any, reader: RldsReader) -> Any:
@@ -151,21 +157,29 @@ def outcome(read: Any, reader: RldsReader) -> Any:
 
 
 def test_two_checksums_in_each_others_place_are_found(tmp_path: Path) -> None:
-    write(tmp_path, PLAIN, [plain(4 * index + 1) for index in range(1, 20)], shards=1)
+    write(tmp_path, PLAIN, [plain(index) for index in range(1, 30)], shards=1)
     (file,) = tmp_path.glob("*tfrecord*")
-    content = file.read_bytes()
-    places = record_places(content)
-    sizes = np.diff(places)
-    frames = np.stack([np.frombuffer(content, np.uint8)[start : start + sizes[9]] for start in places[:-1][sizes == sizes[9]]])
-    assert checksums_hold(frames)
-    for first in range(len(frames)):
+    ((content, places),) = blocks(file)
+    assert checksums_hold(content, places)
+    for first in range(29):
         for second in range(first):
-            swapped = frames.copy()
-            swapped[[first, second], -TAIL:] = frames[[second, first], -TAIL:]
-            assert not checksums_hold(swapped)
+            swapped, tails = content.copy(), (places[1:] - TAIL)[[first, second], None] + np.arange(TAIL)
+            swapped[tails] = swapped[tails[::-1]]
+            assert not checksums_hold(swapped, places)
 
 
-def test_what_is_cut_short_has_no_places() -> None:
-    assert record_places(b"") is not None
-    assert record_places(b"\1\0\0") is None
-    assert record_places((1 << 60).to_bytes(8, "little") + bytes(8)) is None
+@pytest.mark.parametrize("size", [1, 40, 300, 1 << 20])
+def test_a_file_comes_in_parts_of_whole_records(tmp_path: Path, size: int) -> None:
+    write(tmp_path, PLAIN, [plain(index) for index in range(30)], shards=1)
+    (file,) = tmp_path.glob("*tfrecord*")
+    found = list(blocks(file, size))
+    assert b"".join(content.tobytes() for content, _ in found) == file.read_bytes()
+    assert sum(len(places) - 1 for _, places in found) == 30
+    assert all(places[0] == 0 and places[-1] == len(content) and checksums_hold(content, places) for content, places in found)
+
+
+@pytest.mark.parametrize("content", [b"\1\0\0", b"\1" + bytes(15), (1 << 60).to_bytes(8, "little") + bytes(8)])
+def test_what_is_cut_short_is_no_whole_record(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "cut").write_bytes(content)
+    with pytest.raises(ValueError, match="ends within a record"):
+        list(blocks(tmp_path / "cut"))

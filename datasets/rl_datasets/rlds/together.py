@@ -1,0 +1,115 @@
+"""`read_together`: the episodes of a file end to end, many decoded at once, for one at a time costs more than what is asked of them.
+
+Records of one size mostly have one form, so that one look at the first of them tells where everything lies in all.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import numpy as np
+
+from rl_datasets.parts import FEWEST, Alike, alike, parts
+from rl_datasets.recorded import EndToEnd, Recorded
+from rl_datasets.rlds.decoding import Layout, LayoutReader
+from rl_datasets.rlds.framing import HEAD, TAIL, blocks, checksums_hold
+from rl_datasets.rlds.reader import RldsReader, Shard
+from rl_datasets.rlds.stored import StoredLists
+
+FORMS = 8  # of records of one size, behind which each is looked at by itself
+
+
+def read_together(
+    reader: RldsReader, shard: Shard, *, with_flags: bool = False, with_step_metadata: bool = False
+) -> Iterator[EndToEnd | Recorded]:
+    """Yields the episodes of a file in order.
+
+    From the first place on where they cannot be taken together, they come one at a time as from `reader.recorded_of`, which then also
+    raises the HindcastError that tells of damage.
+    """
+    number = 0
+    try:
+        together = Together(reader, with_flags=with_flags, with_step_metadata=with_step_metadata)
+        for content, places in blocks(shard.path):
+            episodes = together(content, places, shard.split, shard.first + number)
+            if number + len(episodes.episode_id) > shard.episodes:
+                raise ValueError("more episodes than there should be")
+            yield episodes
+            number += len(episodes.episode_id)
+        if number != shard.episodes:
+            raise ValueError("fewer episodes than there should be")
+    except (ValueError, KeyError, OSError):
+        yield from islice(reader.recorded_of(shard), number, None)
+
+
+class Together:
+    """Decodes records end to end. Raises ValueError or KeyError where that is not possible."""
+
+    def __init__(self, reader: RldsReader, *, with_flags: bool, with_step_metadata: bool) -> None:
+        self._form, self._with_flags = reader.form, with_flags
+        self._arrays = reader.stored_arrays(self._form.keys(with_flags, with_step_metadata))
+        self._columns = reader.stored_columns(tuple(reader.columns))
+        self._layouts = LayoutReader()
+
+    def __call__(self, content: np.ndarray, places: np.ndarray, split: str, first: int) -> EndToEnd:
+        """Decodes records whose frames [L] uint8 start at `places` [M + 1]; the first is of the episode of this number in the split."""
+        if not checksums_hold(content, places):
+            raise ValueError("the checksum of a record is not that of its bytes")
+        lists = _located(content, places, [stored.key for stored in (*self._arrays.values(), *self._columns.values())], self._layouts)
+        arrays, counts = {}, None
+        for key, stored in self._arrays.items():
+            arrays[key], own = stored.decode_all(lists[stored.key])
+            if counts is not None and (own != counts).any():
+                raise ValueError(f"{key} has other numbers of steps")
+            counts = own
+        if counts is None:
+            raise ValueError("nothing is stored of a step")
+        columns = {key: stored.decode_all(lists[stored.key]) for key, stored in self._columns.items()}
+        return self._form.episodes(split, first, arrays, columns, np.cumsum([0, *counts]), self._with_flags)
+
+
+def _located(content: np.ndarray, places: np.ndarray, keys: Sequence[bytes], layouts: LayoutReader) -> dict[bytes, StoredLists]:
+    """Finds the lists of some keys in records. Raises NotCanonical, KeyError or ValueError where that is not possible."""
+    bodies, sizes = places[:-1] + HEAD, np.diff(places) - HEAD - TAIL
+    starts, lengths = (np.empty((len(keys), len(sizes)), np.int64) for _ in range(2))
+    kinds: list[set[int]] = [set() for _ in keys]
+    groups, others = [], []
+
+    def note(layout: Layout, some: np.ndarray) -> None:
+        stored = [layout[key] for key in keys]
+        starts[:, some] = bodies[some] + np.array([[each.start] for each in stored])
+        lengths[:, some] = np.array([[each.end - each.start] for each in stored])
+        for known, each in zip(kinds, stored, strict=True):
+            known.add(each.kind)
+        groups.append(some) if len(some) >= FEWEST else others.extend(some.tolist())
+
+    which = alike(sizes)
+    singles = [np.array([other]) for other in which.others]
+    for group in which.groups:
+        rest, rows = group, parts(content, bodies[group], int(sizes[group[0]]))
+        for _ in range(FORMS):
+            if not len(rest):
+                break
+            layout = layouts.read(rows[0].tobytes())
+            same = _same(rows, layout)
+            note(layout, rest[same])
+            rest, rows = rest[~same], rows[~same]
+        singles += np.split(rest, len(rest)) if len(rest) else []
+    for single in singles:
+        (start,), (size,) = bodies[single], sizes[single]
+        note(layouts.read(content[start : start + size].tobytes()), single)
+    found = Alike(groups, others)
+    return {
+        key: StoredLists(content, kind, starts[place], lengths[place], found)
+        for place, (key, (kind,)) in enumerate(zip(keys, kinds, strict=True))
+    }
+
+
+def _same(rows: np.ndarray, layout: Layout) -> np.ndarray:
+    """Returns [M] bool: which records [M, size] uint8 have the layout of the first of them, whose this is."""
+    is_between = np.full(rows.shape[1], 255, np.uint8)
+    for stored in layout.values():
+        is_between[stored.start : stored.end] = 0
+    if not ((np.bitwise_or.reduce(rows) ^ np.bitwise_and.reduce(rows)) & is_between).any():
+        return np.ones(len(rows), bool)
+    different: np.ndarray = ((rows ^ rows[0]) & is_between).any(axis=1)
+    return ~different
