@@ -3,7 +3,7 @@
 from trainer.fitted_q.support import NEIGHBOURS, QUANTILE
 from trainer.metrics import CONFIDENCE, RESAMPLES, TRIM
 
-DEFINITIONS = (
+PLAYED_DEFINITIONS = (
     (
         "Evaluation",
         "The final weights of every training seed, acting without noise, in fresh environments. Which episodes are played is settled "
@@ -36,9 +36,6 @@ DEFINITIONS = (
         "there is no score.",
     ),
     ("Success", "The share of episodes whose last step the environment called a success; shown where an environment reports it."),
-    ("Transitions", "Steps of the training split: observation, action, reward, next observation."),
-    ("Updates", "Gradient updates of each training seed. Curves show their losses on batches of the training and validation splits."),
-    ("Digest", "SHA-256 of an artifact's content, independent of how it is cut into files."),
 )
 
 ESTIMATE_DEFINITIONS = (
@@ -69,4 +66,10 @@ ESTIMATE_DEFINITIONS = (
         "Where policies were played as well: the mean discounted return of those episodes, which the estimate should come near to. An "
         "episode that a time limit ended lacks what would have followed.",
     ),
+)
+
+DEFINITIONS = (
+    ("Transitions", "Steps of the training split: observation, action, reward, next observation."),
+    ("Updates", "Gradient updates of each training seed. Curves show their losses on batches of the training and validation splits."),
+    ("Digest", "SHA-256 of an artifact's content, independent of how it is cut into files."),
 )

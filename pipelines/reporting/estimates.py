@@ -13,6 +13,9 @@ from trainer.fitted_q.summary import PREFIX
 COLUMNS = ("Experiment", "Algorithm", "Estimate", "Behaviour", "Difference", "Calibration", "Far actions", "Gamma", "Episodes", "Warnings")
 
 
+ASSUMED = "Fitted Q evaluation: "  # begins the note on what was assumed
+
+
 def estimates_section(by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> str:
     """`by_dataset` holds experiments with a fitted Q evaluation, at least one a data set."""
     experiments = [experiment for members in by_dataset.values() for experiment in members]
@@ -21,7 +24,8 @@ def estimates_section(by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> s
         "same estimator is off for the behaviour, where the truth is known.</p>"
     )
     figures = "".join(_figure(name, members) for name, members in by_dataset.items())
-    body = f'{intro}{_table(by_dataset)}{_warnings(experiments)}<div class="grid pair">{figures}</div>{_seeds(experiments)}'
+    assumed = paragraphs(sorted({note for experiment in experiments for note in experiment.notes if note.startswith(ASSUMED)}))
+    body = f'{intro}{_table(by_dataset)}{assumed}{_warnings(experiments)}<div class="grid pair">{figures}</div>{_seeds(experiments)}'
     return section("estimates", "Estimates from the data alone", body)
 
 

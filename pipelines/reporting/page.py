@@ -6,7 +6,7 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from pipelines.reporting.definitions import DEFINITIONS, ESTIMATE_DEFINITIONS
+from pipelines.reporting.definitions import DEFINITIONS, ESTIMATE_DEFINITIONS, PLAYED_DEFINITIONS
 from pipelines.reporting.estimates import estimates_section
 from pipelines.reporting.results import BEHAVIOUR_SPLIT, CURVE_KEYS, DatasetResult, ExperimentResult
 from rl_datasets.page.charts import Distribution, Line, distribution_chart, line_chart
@@ -51,7 +51,14 @@ No policy, step or seed was chosen by what it scored.</p>
 {navigation(sections)}"""
     results = (_results(datasets, played), _returns(datasets, played)) if played else ()
     estimates = [estimates_section(estimated)] if estimated else []
-    main = (*results, *estimates, _curves(experiments), _data(datasets, shared), _definitions(bool(estimated)), _origins(experiments))
+    main = (
+        *results,
+        *estimates,
+        _curves(experiments),
+        _data(datasets, shared),
+        _definitions(bool(played), bool(estimated)),
+        _origins(experiments),
+    )
     return document(f"Hindcast report: {title}", header, "\n".join(main), FOOTER)
 
 
@@ -202,8 +209,8 @@ def _data_row(dataset: DatasetResult) -> str:
     )
 
 
-def _definitions(estimated: bool) -> str:
-    shown = (*DEFINITIONS, *(ESTIMATE_DEFINITIONS if estimated else ()))
+def _definitions(played: bool, estimated: bool) -> str:
+    shown = (*(PLAYED_DEFINITIONS if played else ()), *(ESTIMATE_DEFINITIONS if estimated else ()), *DEFINITIONS)
     terms = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in shown)
     return section("definitions", "How these numbers are made", f'<dl class="terms">{terms}</dl>')
 

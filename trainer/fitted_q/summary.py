@@ -139,8 +139,8 @@ def outside(estimate: Estimate) -> Iterator[Flag]:
     if worst:
         yield Flag(
             "impossible",
-            f"{worst[0]:.4g} is no discounted return of these rewards, which lie between {low:.4g} and {high:.4g}. The critics have "
-            "learnt from their own errors; do not use the estimate.",
+            f"{worst[0]:.4g} is no discounted return of these rewards, which lie between {low:.4g} and {high:.4g}. The critics were "
+            "fitted too briefly, or learnt from their own errors; do not use the estimate.",
         )
 
 
