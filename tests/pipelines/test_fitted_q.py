@@ -19,6 +19,7 @@ from rl_datasets.manifest import Manifest, read_manifest, write_manifest
 from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
 
+pytestmark = pytest.mark.slow
 OUT = paths.EVALS / "walk_bc"
 WALK = EnvSpec("Walk", ArraySpec((2,), "float32"), ArraySpec((1,), "float32", -1, 1))
 FITTED = {"gamma": 0.9, "updates": 200, "hidden_sizes": [8], "batch_size": 32}

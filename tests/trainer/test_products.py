@@ -27,6 +27,7 @@ def test_the_gradient_of_the_kernel_is_the_transposed_factor_times_the_outputs()
     np.testing.assert_allclose(by_kernel, np.asarray(across) @ np.asarray(grad), rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [2, 5], ids=["thin outputs", "wide outputs"])
 @pytest.mark.parametrize("lead", [(4,), (3, 4)], ids=["rows", "sets of rows"])
 @pytest.mark.parametrize("axis", [None, 0], ids=["one x for all", "an x for each"])
@@ -56,6 +57,7 @@ def plain(weights: dict, features: jax.Array, action: jax.Array | None) -> jax.A
     return jax.nn.gelu(jnp.matmul(hidden, second["kernel"]) + second["bias"][(None,) * (features.ndim - 1)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lead", [None, (), (3,), (2, 3)], ids=["no action", "one action", "a set", "sets"])
 @pytest.mark.parametrize("critics", [1, 2])
 def test_a_torso_has_the_gradients_of_plain_products(lead: tuple[int, ...] | None, critics: int) -> None:

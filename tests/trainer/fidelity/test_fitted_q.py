@@ -70,6 +70,7 @@ def start(case: Case) -> tuple[FittedQ, Any]:
     return fitted_q, state._replace(target=target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("behaviour", [False, True], ids=["policy", "behaviour"])
 @pytest.mark.parametrize("action", ["discrete", "continuous"])
 def test_updates_are_those_of_the_equations(action: str, behaviour: bool) -> None:

@@ -16,6 +16,7 @@ from trainer.fitted_q.fitting import FittedQ, Subject, make_fitted_q
 from trainer.fitted_q.params import FittedQParams
 from trainer.preprocessing import Preprocessor
 
+pytestmark = pytest.mark.slow
 PLAIN = Preprocessor((None,), (None,), (None,), np.float32(1), np.float32(0))
 CHAIN = EnvSpec("Chain", ArraySpec((), "int64", 0, 2, num_values=3), ArraySpec((), "int64", 0, 1, num_values=2))
 LINE = EnvSpec("Line", ArraySpec((1,), "float32"), ArraySpec((1,), "float32", -1.0, 1.0))
