@@ -17,7 +17,7 @@ from rl_datasets.errors import HindcastError
 
 PIPELINE = "dvc.yaml"
 PARAMS = "params.yaml"
-_CODE = ("pipelines/", "trainer/", "datasets/")
+CODE = ("pipelines/", "trainer/", "datasets/")
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def require_project() -> None:
 
 def is_code(path: str) -> bool:
     """Whether a dependency is code, of the project or of the user."""
-    return f"{path}/".startswith(_CODE) or path.endswith(".py")
+    return f"{path}/".startswith(CODE) or path.endswith(".py")
 
 
 def read_stage(tree: Tree, name: str) -> tuple[Stage, dict[str, Any]] | None:

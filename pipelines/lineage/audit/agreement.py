@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
-from pipelines import paths
 from pipelines.lineage.audit.contents import ARTIFACTS
 from pipelines.lineage.audit.findings import Finding, broken, compared, shown
 from pipelines.lineage.audit.scene import COMPLETE, Scene
@@ -109,7 +108,7 @@ def _outputs(scene: Scene, stage: Stage, record: Record) -> Iterator[Finding]:
     A record has the hashes of manifests, and these leave out in which order episodes are stored. A later run with another result of
     the same causes has a record of its own, so where there is one nothing is said.
     """
-    commit = scene.once("commits of records", partial(_first_commits, scene)).get(record.path)
+    commit = scene.first_commits.get(record.path, "")
     then = commit and scene.once(f"{LOCK} in {commit}", partial(_lock_in, commit)).get(stage.name)
     if not then or stage.locked is None or then.get("params") != stage.locked.get("params"):
         return
@@ -133,17 +132,6 @@ def _outputs(scene: Scene, stage: Stage, record: Record) -> Iterator[Finding]:
 def _is_other_result(record: Record, other: Record) -> bool:
     is_same_cause = other.code == record.code and other.parameters == record.parameters
     return other.outcome == COMPLETE and is_same_cause and wrote(other) != wrote(record)
-
-
-def _first_commits(scene: Scene) -> dict[str, str]:
-    """The first commit that added each record, by the record's path."""
-    options = ("--no-renames", "--diff-filter=A", "--name-only", "--relative", "-z", "--format=%x01%H")
-    log = git_or_none("log", *options, scene.project.tree.revision or "HEAD", "--", paths.RECORDS.as_posix()) or b""
-    found: dict[str, str] = {}
-    for entry in log.decode("utf-8", "surrogateescape").split("\x01")[1:]:  # the newest first
-        commit, *names = entry.split("\0")
-        found |= {name.strip("\n"): commit.strip() for name in names if name.strip("\n")}
-    return found
 
 
 def _lock_in(commit: str) -> dict[str, Any]:

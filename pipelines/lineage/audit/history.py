@@ -75,6 +75,10 @@ class History:
         """Returns what happened to the files below a folder that are not what they were when they were first committed."""
         return list(departures(self._changes(folder), self.blobs(folder), read, self._is_before))
 
+    def first_commits(self, folder: str) -> dict[str, str]:
+        """Returns the first commit that added each file below a folder."""
+        return {change.path: change.name for change in self._changes(folder) if not change.before}  # the newest first
+
     def blobs(self, path: str) -> dict[str, str]:
         """Returns git's name of the content of each file at or below a path in the last commit, or in the revision."""
         return {path: entry.name for path, entry in (entries(self._revision or "HEAD", path) or {}).items()}
@@ -106,6 +110,7 @@ class History:
         """Returns what git keeps under a content's name; nothing where it has lost that."""
         return git_or_none("cat-file", "blob", blob) or b""
 
+    @cache  # noqa: B019
     def _changes(self, folder: str) -> list[Change]:
         """Returns what each commit did to the files below a folder, against each of the commits before it; the newest first.
 

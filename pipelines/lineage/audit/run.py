@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pipelines.lineage.audit.ancestry import check_ancestry, lost_commits
 from pipelines.lineage.audit.bytes import check_bytes
 from pipelines.lineage.audit.cache import check_cache, read_cache, unreferenced
+from pipelines.lineage.audit.compiled import check_compiled, compiled_beside
 from pipelines.lineage.audit.contents import ARTIFACTS, Contents, Workspace
 from pipelines.lineage.audit.datasets import check_datasets, read_ahead
 from pipelines.lineage.audit.evaluations import check_evaluation, check_report
@@ -27,7 +28,7 @@ from pipelines.lineage.audit.revision import Revision
 from pipelines.lineage.audit.runs import check_records, other_records
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.audit.sources import open_project
-from pipelines.lineage.audit.strangers import check_hidden, check_modules, check_places, check_strangers, unmade
+from pipelines.lineage.audit.strangers import check_hidden, check_modules, check_places, check_strangers, uncommitted_code, unmade
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     check_strangers,
     check_hidden,
     check_modules,
+    check_compiled,
     check_places,
     check_links,
     check_gate,
@@ -160,6 +162,8 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
         yield from other_records(scene)
         yield from unmade(scene)
+        yield from uncommitted_code(scene)
+        yield from compiled_beside(scene)
     changed = scene.history.uncommitted()
     if changed:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""

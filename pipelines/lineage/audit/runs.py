@@ -9,6 +9,7 @@ from pipelines import paths
 from pipelines.lineage.audit.agreement import agreement, wrote
 from pipelines.lineage.audit.ancestry import is_same_code
 from pipelines.lineage.audit.findings import Finding, Verdict, broken, holds, note, shown, unknown
+from pipelines.lineage.audit.moments import said_of_itself, timeless
 from pipelines.lineage.audit.scene import COMPLETE, Scene
 from pipelines.lineage.lockfile import LOCK
 from pipelines.lineage.records import Launcher, Record
@@ -46,9 +47,10 @@ def _alone(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterator[Fi
         elif others:
             expected, found = f"outputs of {stage.name}", f"those of {', '.join(others)}"
             yield broken(stage.name, link, record.path, expected=expected, found=found, mend=FORGED.format(record.path))
-        elif record.started > record.ended:
-            expected = f"an end after {record.started}"
-            yield broken(stage.name, link, record.path, expected=expected, found=record.ended, mend=FORGED.format(record.path))
+        elif contradiction := said_of_itself(record) or timeless(scene, record):
+            expected, found = contradiction
+            mend = f"the clock of its machine was wrong, or {FORGED.format(record.path)}"
+            yield broken(stage.name, link, record.path, expected=expected, found=found, mend=mend)
         else:
             yield place
 
@@ -69,12 +71,23 @@ def _makers(scene: Scene, stage: Stage, record: Record) -> list[str]:
 
 
 def other_records(scene: Scene) -> Iterator[Finding]:
-    """That the records in folders that are no stage's, as of those that dvc.yaml no longer asks for, are as they were written."""
-    for folder in sorted(set(scene.all_records) - set(scene.graph.stages)):
+    """That the records in folders that are no stage's, as of those that dvc.yaml no longer asks for, are as they were written.
+
+    They may be removed with their stage, which is a note.
+    """
+    for folder in sorted({*scene.all_records, *scene.record_edits} - set(scene.graph.stages)):
         for path in scene.record_paths(folder):
             record = scene.record(path)
             if isinstance(record, Record):
                 yield _placed("", folder, record)
+        for edit in scene.record_edits.get(folder, ()):
+            link = f"record {edit.path} in git"
+            if edit.is_gone:
+                yield note(
+                    "", f"records of {folder}, which is no stage now", edit.path, found=f"{edit.path}: {edit.how}", mend=_back(edit.path)
+                )
+            else:
+                yield broken("", link, edit.path, expected="as it was first committed", found=edit.how, mend=_back(edit.path))
 
 
 def _in_git(scene: Scene, stage: Stage, superseded: Collection[str]) -> Iterator[Finding]:

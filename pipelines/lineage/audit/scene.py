@@ -182,6 +182,11 @@ class Scene:
                 edits.setdefault(departure.path.split("/")[-2], []).append(departure)
         return edits
 
+    @cached_property
+    def first_commits(self) -> dict[str, str]:
+        """The first commit that added each record, by the record's path."""
+        return self.history.first_commits(paths.RECORDS.as_posix())
+
     def superseded(self, stage: str) -> dict[str, Record | None]:
         """Returns, by path, the records of complete runs that a commit removed which brought the record of a later run of the stage.
 

@@ -3,7 +3,7 @@
 import glob
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache, partial
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -12,17 +12,20 @@ from pipelines import paths
 from pipelines.lineage.audit.contents import ARTIFACTS, Workspace
 from pipelines.lineage.audit.findings import Finding, broken, holds, note
 from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.graph import overlap
 from pipelines.lineage.hashing import IGNORE_FILE
 from pipelines.lineage.lockfile import LOCK
-from pipelines.lineage.stages import Stage, is_code
+from pipelines.lineage.stages import CODE, PIPELINE, Stage, is_code
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import FILE_NAME, SHARD
 
 DESCRIPTION = "dataset_info.json"
 NAMED = 3
-OWN = (f"{paths.RECORDS}/", f"{paths.CHECKPOINTS}/", f"{paths.REPORT}/lineage.html")
+OWN = (f"{paths.RECORDS}/", f"{paths.CHECKPOINTS}/")
+DRAWING = f"{paths.REPORT}/lineage.html"
 COMPILED = (".so", ".pyd")
 ENDINGS = (".py", ".pyc", *COMPILED)
+SOURCES = "datasets/"  # a folder in which Python looks for packages
 AT_THE_START = {"sitecustomize", "usercustomize"}
 
 
@@ -68,7 +71,10 @@ def check_modules(scene: Scene, stage: Stage) -> Iterator[Finding]:
     """That Python finds the code which a stage depends on, and no file that takes the place of it or of an installed package."""
     if not isinstance(scene.contents, Workspace) or not any(map(is_code, stage.dependencies)):
         return
-    found = [*scene.once("modules at the root", lambda: list(_at_the_root(stage))), *_beside(stage)]
+    found = [
+        *scene.once("modules at the root", lambda: list(_at_the_root(stage))),
+        *scene.once("modules beside others", lambda: list(_beside(scene.graph.stages.values()))),
+    ]
     link = "modules in the place of others"
     if found:
         expected, mend = f"only code that {LOCK} names", "remove it, or give it another name: no hash covers what is run in that place"
@@ -91,25 +97,44 @@ def check_places(scene: Scene, stage: Stage) -> Iterator[Finding]:
 
 
 def unmade(scene: Scene) -> Iterator[Finding]:
-    """Tells of files among the artifacts that no stage makes: they may look like results, and nothing stands behind them."""
+    """Tells of files among the artifacts that no stage makes, or that are hidden from DVC: they may look like results, and are none."""
     if not isinstance(scene.contents, Workspace):
         return
     files = (path.as_posix() for path in Path(ARTIFACTS).rglob("*") if path.is_file())
-    found = sorted(file for file in files if not (file.startswith(OWN) or scene.graph.makers(file) or _is_by_product(file)))
+    counted = {file for stage in scene.graph.stages.values() for output in stage.outputs for file in scene.contents.files(output)}
+    found = sorted(file for file in files if not (file.startswith(OWN) or file in counted or file == DRAWING or _is_by_product(file)))
     if found:
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
         mend = "nothing that the audit says is about them: move them elsewhere, or remove them"
         yield note("", "files that no stage makes", tuple(found), found=f"{', '.join(found[:NAMED])}{more}", mend=mend)
 
 
+def uncommitted_code(scene: Scene) -> Iterator[Finding]:
+    """Tells of modules in the project's packages that the last commit does not have and no stage declares: no hash covers them."""
+    if not isinstance(scene.contents, Workspace) or not scene.history.has(PIPELINE):
+        return
+    declared = {path for stage in scene.graph.stages.values() for path in stage.dependencies}
+    kept = scene.history.blobs(".")
+    modules = (path.as_posix() for folder in CODE for path in Path(folder).rglob("*") if path.name.endswith(ENDINGS))
+    strange = sorted(path for path in modules if path not in kept and "__pycache__" not in path.split("/"))
+    found = [path for path in strange if not any(overlap(path, other) for other in declared)]
+    if found:
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        mend = "no stage declares them, so nothing tells what they do in a run: commit or remove them"
+        yield note("", "code that no commit has", tuple(found), found=f"{', '.join(found[:NAMED])}{more}", mend=mend)
+
+
 def _at_the_root(stage: Stage) -> Iterator[str]:
     """The modules in the project's folder that Python takes for those of an installed package or its own, or runs at its start."""
-    places = {Path(path).stem: path for path in sorted(os.listdir()) if path.endswith(ENDINGS) or _is_package(path)}
-    wanted = set(places) - {path.split("/")[0].removesuffix(".py") for path in stage.dependencies}
-    if wanted:
+    own = {path.split("/")[0].removesuffix(".py") for path in stage.dependencies}
+    inside = {path.split("/")[1] for path in stage.dependencies if path.startswith(SOURCES) and path.count("/") > 1}
+    places = {path: name for path in sorted(os.listdir()) if (name := _module(path)) and name not in own}
+    if os.path.isdir(SOURCES):
+        found = (f"{SOURCES}{path}" for path in sorted(os.listdir(SOURCES)))
+        places |= {path: name for path in found if (name := _module(path)) and name not in inside}
+    if places:
         known = (sys.stdlib_module_names - {"test"}) | _installed() | AT_THE_START
-        yield from (places[name] for name in sorted(wanted) if name.split(".")[0] in known)
-    yield from (f"datasets/{name}.py" for name in sorted(AT_THE_START) if os.path.exists(f"datasets/{name}.py"))
+        yield from (path for path, name in places.items() if name in known or (name in inside and not path.startswith(SOURCES)))
 
 
 @lru_cache(maxsize=1)
@@ -118,15 +143,21 @@ def _installed() -> frozenset[str]:
     return frozenset(packages_distributions())
 
 
-def _beside(stage: Stage) -> Iterator[str]:
-    """Packages and compiled modules that Python prefers to a file of code of their name."""
-    for path in stage.dependencies:
-        if is_code(path) and path.endswith(".py"):
-            name = path.removesuffix(".py")
-            if _is_package(name):
-                yield name
-            yield from (file.as_posix() for ending in COMPILED for file in Path().glob(f"{glob.escape(name)}.*{ending}"))
-            yield from (f"{name}{ending}" for ending in COMPILED if os.path.exists(f"{name}{ending}"))
+def _module(path: str) -> str:
+    """The name that a file or folder is imported by; "" where it is none that Python prefers to what it finds later."""
+    name = Path(path).name.split(".")[0]
+    return name if path.endswith(ENDINGS) or _is_package(path) else ""
+
+
+def _beside(stages: Iterable[Stage]) -> Iterator[str]:
+    """Packages and compiled modules that Python prefers to a file of code of their name, of the project's packages or declared."""
+    declared = {path for stage in stages for path in stage.dependencies if is_code(path) and path.endswith(".py")}
+    for module in sorted(declared | {path.as_posix() for folder in CODE for path in Path(folder).rglob("*.py")}):
+        name = module.removesuffix(".py")
+        if _is_package(name):
+            yield name
+        yield from (file.as_posix() for ending in COMPILED for file in Path().glob(f"{glob.escape(name)}.*{ending}"))
+        yield from (f"{name}{ending}" for ending in COMPILED if os.path.exists(f"{name}{ending}"))
 
 
 def _is_package(path: str) -> bool:

@@ -82,6 +82,40 @@ def a_record_that_its_commit_denies(world: World, rng: random.Random) -> Expecte
 
 
 @kind
+def a_record_that_cannot_be_so(world: World, rng: random.Random) -> Expected:
+    """A run that never was, whose end its own words deny, or whose times the commit that it names, or the clock."""
+    path = some_file(world, rng, RECORDS)
+    event = json.loads(Path(path).read_bytes())
+    run = event["run"]["facets"]["hindcast_run"]
+    change = rng.choice(
+        [
+            lambda: event.update(eventType="FAIL"),
+            lambda: event["run"]["facets"].update(errorMessage={"message": "ValueError: nan"}),
+            lambda: event.update(eventTime="2999-01-01T00:00:00.000+00:00"),
+            lambda: run.update(started=run["started"].replace("20", "19", 1)),
+        ]
+    )
+    change()
+    started = "".join(mark for mark in run["started"][:19] if mark not in "-:")
+    place = f"{path.rpartition('/')[0]}/{started}-0.json"
+    return Expected(path.split("/")[-2], (invent(world, rng, place, event),))
+
+
+@kind
+def a_record_of_a_former_stage_edited(world: World, rng: random.Random) -> Expected:
+    path = some_file(world, rng, RECORDS)
+    event = json.loads(Path(path).read_bytes())
+    event["job"]["name"] = "train@gone"
+    former = f"artifacts/records/train@gone/{Path(path).name}"
+    world.write_json(former, seal(event))
+    world.commit()
+    event["run"]["facets"]["hindcast_machine"]["cores"] = rng.randrange(100, 200)
+    world.write_json(former, seal(event))
+    world.commit()
+    return Expected("", (former,))
+
+
+@kind
 def a_record_under_the_name_of_another_stage(world: World, rng: random.Random) -> Expected:
     path = some_file(world, rng, RECORDS)
     event, stage = json.loads(Path(path).read_bytes()), rng.choice([name for name in world.order if name != path.split("/")[-2]])
@@ -161,6 +195,7 @@ def a_version_not_raised(world: World, rng: random.Random) -> Expected:
     run, started = f"{rng.getrandbits(32):08x}", "2020-01-02T03:04:05.000+00:00"
     facets = event["run"]["facets"]
     facets["hindcast_run"]["started"] = started
+    facets["hindcast_code"]["commit"] = ""  # for git has none that is so old
     facets["hindcast_parameters"]["values"][key]["seed"] = 99
     event["run"]["runId"] = run + event["run"]["runId"][8:]
     content = event["outputs"][0]["facets"]["hindcast_content"]

@@ -1,11 +1,15 @@
 """Something is changed, and all that would show it is rewritten with it: dvc.yaml, dvc.lock, .dvcignore. See faults.py."""
 
+import importlib.util
+import marshal
+import os
 import random
 import re
 import struct
 from pathlib import Path
 
 from pipelines.lineage.audit.contents import Workspace
+from pipelines.lineage.graph import overlap
 from pipelines.lineage.tree import WorkingTree
 from tests.pipelines.audit.faults import Expected, kind
 from tests.pipelines.audit.world import LOCK, World
@@ -101,10 +105,27 @@ def a_stranger_in_an_output(world: World, rng: random.Random) -> Expected:
 @kind
 def a_module_in_the_place_of_another(world: World, rng: random.Random) -> Expected:
     compiled = "trainer/networks.cpython-311-x86_64-linux-gnu.so"
-    file = rng.choice(["scipy.py", "sitecustomize.py", "queue/__init__.py", "trainer/metrics/__init__.py", compiled])
+    shadows = ["rl_datasets/__init__.py", "datasets/scipy.py", "pipelines/stage/__init__.py", "trainer/metrics/__init__.py", compiled]
+    file = rng.choice(["scipy.py", "sitecustomize.py", "queue/__init__.py", *shadows])
     world.write(file, "x = 1\n")
     world.write(".git/info/exclude", f"{file}\n")
     return Expected("*", (file,))
+
+
+@kind
+def compiled_code_of_another_source(world: World, rng: random.Random) -> Expected:
+    """What Python runs in the place of a file, whose time and size, or whose hash, it has."""
+    source = rng.choice(["trainer/metrics.py", "pipelines/evaluate.py", "datasets/rl_datasets/rlds/reader.py"])
+    code = compile("x = 1", source, "exec")
+    if rng.random() < 0.5:
+        looks = os.stat(source)
+        head = bytes(4) + int(looks.st_mtime).to_bytes(4, "little") + looks.st_size.to_bytes(4, "little")
+    else:
+        head = rng.choice([1, 3]).to_bytes(4, "little") + importlib.util.source_hash(Path(source).read_bytes())
+    made = importlib.util.cache_from_source(source)
+    world.write(made, importlib.util.MAGIC_NUMBER + head + marshal.dumps(code))
+    readers = [name for name in world.order if any(overlap(source, given) for given in world.graph.stages[name].dependencies)]
+    return Expected(readers[0], (made,))
 
 
 @kind

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections import Counter
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -131,15 +132,20 @@ def test_a_failed_run_cannot_be_made_to_vanish_and_a_complete_one_only_for_a_lat
     (path,) = Path("artifacts/records/train@carts_bc").glob("*.json")
     event = json.loads(path.read_bytes())
 
-    def another(time: str, **changes: str) -> Path:
-        """A record of the same run at another time, on another machine."""
+    def another(hours: int, **changes: str) -> Path:
+        """A record of the same run some hours later, on another machine."""
+        started = datetime.fromisoformat(ran) + timedelta(hours=hours)
         event["run"]["facets"]["hindcast_machine"]["processor"] = "another"
-        event["run"]["facets"]["hindcast_run"]["started"] = f"{time[:4]}-{time[4:6]}-{time[6:8]}T00:00:00.000+00:00"
-        record = path.with_name(f"{time}T000000-{event['run']['runId'][:8]}.json")
-        record.write_text(json.dumps(seal({**event, "eventTime": "2999-02-01T00:00:00.000+00:00", **changes})))
+        event["run"]["facets"]["hindcast_run"]["started"] = started.isoformat(timespec="milliseconds")
+        record = path.with_name(f"{started:%Y%m%dT%H%M%S}-{event['run']['runId'][:8]}.json")
+        ended = (started + timedelta(minutes=1)).isoformat(timespec="milliseconds")
+        record.write_text(json.dumps(seal({**event, "eventTime": ended, **changes})))
         return record
 
-    failed = another("20200101", eventType="FAIL")
+    ran = event["run"]["facets"]["hindcast_run"]["started"]
+    event["run"]["facets"]["errorMessage"] = {"message": "ValueError: nan"}
+    failed = another(-1, eventType="FAIL")
+    del event["run"]["facets"]["errorMessage"]
     commit("A failed run")
     assert exit_code(audit_project()) == 0
     failed.unlink()
@@ -148,7 +154,7 @@ def test_a_failed_run_cannot_be_made_to_vanish_and_a_complete_one_only_for_a_lat
     git("checkout", "-q", "HEAD~", "--", failed.as_posix())
     commit("As it was")
     path.unlink()
-    another("29990101")
+    another(1)
     commit("A later run")
     findings = audit_project()
     assert exit_code(findings) == 0
