@@ -256,3 +256,27 @@ def test_both_ways_at_once_show_what_is_told_beside_what_is_true(project: Path, 
     text = console.export_text()
     assert "Returns of the final policies" in text
     assert " 3.44 " in text
+
+
+def test_the_page_names_every_option_number_and_warning() -> None:
+    """And its entry is one that params.yaml takes."""
+    import re
+
+    from ruamel.yaml import YAML
+
+    from pipelines.params import ExperimentParams
+    from trainer.fitted_q import summary
+    from trainer.fitted_q.params import FittedQParams
+
+    page = (Path(__file__).parents[2] / "docs/how-to/evaluate-without-an-environment.md").read_text(encoding="utf-8")
+    for name, default in FittedQParams().model_dump(mode="json").items():
+        assert f"`{name}`" in page
+        assert isinstance(default, list) or f"{default:g}".replace("True", "true") in page or str(default).lower() in page
+    source = Path(summary.__file__).read_text(encoding="utf-8")
+    kinds = re.findall(r'yield Flag\(\s*"([a-z ]+)"', source)
+    assert len(kinds) == len(summary.CHECKS)
+    assert all(f"\n| {kind} |" in page for kind in kinds)
+    block = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert block is not None
+    (entry,) = YAML(typ="safe").load(block[1])["experiments"].values()
+    assert ExperimentParams.model_validate(entry).evaluate.fitted_q == FittedQParams()
