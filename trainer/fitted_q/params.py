@@ -14,7 +14,5 @@ class FittedQParams(BaseModel):
     hidden_sizes: tuple[PositiveInt, ...] = Field((64, 64), min_length=1)  # of the critics
     num_critics: int = Field(2, ge=1)  # an ensemble, each with a target of its own; the estimate is their mean
     learning_rate: float = Field(1e-3, gt=0)  # falls to zero over the run by a cosine
-    tau: float = Field(
-        0.05, gt=0, le=1
-    )  # the target's step to the critics after each update; values travel back a step of the data in 1 / tau of them
+    tau: float = Field(0.05, gt=0, le=1)  # the target's step to the critics: values travel back a step of the data in 1 / tau updates
     layer_norm: bool = True  # before the activation of each hidden layer, which keeps critics from feeding on their own errors
