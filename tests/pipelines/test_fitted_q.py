@@ -271,7 +271,7 @@ def test_the_page_names_every_option_number_and_warning() -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/evaluate-without-an-environment.md").read_text(encoding="utf-8")
     for name, default in FittedQParams().model_dump(mode="json").items():
         assert f"`{name}`" in page
-        assert isinstance(default, list) or f"{default:g}".replace("True", "true") in page or str(default).lower() in page
+        assert str(default).lower() in page
     source = Path(summary.__file__).read_text(encoding="utf-8")
     kinds = re.findall(r'yield Flag\(\s*"([a-z ]+)"', source)
     assert len(kinds) == len(summary.CHECKS)
