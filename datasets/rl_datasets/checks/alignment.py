@@ -153,9 +153,9 @@ def _moved(rows: Neighbours) -> bool | None:
 def _of_actions(rows: Neighbours, ratio: float) -> Hypothesis | None:
     """Returns the action of which row explains rewards far better than its own and than shifted rewards would; None where none does, or
     where observations change by the action of their own row."""
-    errors, moved = rows.reward_errors, _moved(rows)
+    errors = rows.reward_errors
     best = min(ACTIONS, key=lambda each: errors[each])
-    if moved is False or not _explains(errors, best, ratio):
+    if not _explains(errors, best, ratio) or (moved := _moved(rows)) is False:
         return None
     narrow = rows.narrow_errors
     return best if moved or min(narrow[each] for each in ACTIONS) < min(narrow[each] for each in REWARDS) else None

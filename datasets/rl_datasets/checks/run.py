@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from rl_datasets.checks.ahead import ahead
+from rl_datasets.checks.ahead import ahead, side_by_side
 from rl_datasets.checks.block import Block, Misfit, blocks
 from rl_datasets.checks.catalogue import CATALOGUE
 from rl_datasets.checks.check import Covered, EpisodeRow, Fault, NotApplicable, Running
@@ -32,9 +33,9 @@ def run_checks(
 ) -> Report:
     """Checks all episodes in one pass; memory is that of two blocks and a row for each episode. Same input, same report.
 
-    A second thread takes the items and fingerprints a block while the one before is checked. An episode that doesn't meet the spec, or
-    has no transition, is in no block: it is given to the checks as a Misfit, and is left out of the summary of arrays. `advance` is
-    told of episodes.
+    A second thread takes the items and fingerprints a block while the one before is checked; in the end the checks look at the table on
+    both threads. An episode that doesn't meet the spec, or has no transition, is in no block: it is given to the checks as a Misfit, and
+    is left out of the summary of arrays. `advance` is told of episodes.
     """
     expected = replace(expected)  # with a sample of its own
     tally, summary, rows = _Tally(params, expected), RunningSummary(expected.spec), _Rows()
@@ -45,8 +46,8 @@ def run_checks(
         tally.see(item)
         if not isinstance(item, Damage):
             advance(1 if isinstance(item, Misfit) else len(item.number))
-    table = rows.table()
-    tally.see(table)
+    table, _ = rows.table(), expected.sampler.result()  # which is joined once, before several checks ask for it at a time
+    tally.finish(table)
     results = tally.results(table)
     return Report(results, summary.to_json(table), table, tally.quarantine.entries(table), expected.sampler.result())
 
@@ -66,25 +67,33 @@ class _Tally:
 
     def __init__(self, params: CheckParams, expected: Expected) -> None:
         self._params = params
-        self._made = {check.name: check.make(expected, params.of(check.name)) for check in CATALOGUE if self._is_on(check.name)}
+        made = {check.name: check.make(expected, params.of(check.name)) for check in CATALOGUE if self._is_on(check.name)}
+        self._running = {name: check for name, check in made.items() if not isinstance(check, NotApplicable)}
         self._counts = {check.name: [0, 0] for check in CATALOGUE}  # all, and those that fail
         self._kept: dict[str, list[Fault]] = {check.name: [] for check in CATALOGUE}
-        self._reasons = {name: made.why for name, made in self._made.items() if isinstance(made, NotApplicable)}
+        self._reasons = {name: check.why for name, check in made.items() if isinstance(check, NotApplicable)}
         self._covered: dict[str, Covered] = {}
         self.quarantine = Quarantine()
 
-    def see(self, item: Block | Misfit | Damage | pd.DataFrame) -> None:
-        """Lets every check look at something; last at the table of episodes."""
-        for name, check in self._made.items():
-            if isinstance(check, NotApplicable):
-                continue
-            for fault in _look(check, item):
-                if isinstance(fault, NotApplicable):
-                    self._reasons[name] = fault.why
-                elif isinstance(fault, Covered):
-                    self._covered[name] = fault
-                else:
-                    self._add(name, fault)
+    def see(self, item: Block | Misfit | Damage) -> None:
+        """Lets every check look at something."""
+        for name, check in self._running.items():
+            self._note(name, _look(check, item))
+
+    def finish(self, table: pd.DataFrame) -> None:
+        """Lets every check look at the table of episodes."""
+        found = side_by_side([partial(_finished, check, table) for check in self._running.values()])
+        for name, faults in zip(self._running, found, strict=True):
+            self._note(name, faults)
+
+    def _note(self, name: str, found: Iterable[Fault | NotApplicable | Covered]) -> None:
+        for fault in found:
+            if isinstance(fault, NotApplicable):
+                self._reasons[name] = fault.why
+            elif isinstance(fault, Covered):
+                self._covered[name] = fault
+            else:
+                self._add(name, fault)
 
     def results(self, table: pd.DataFrame) -> dict[str, CheckResult]:
         results = {check.name: self._result(check.name, check.remedy, table) for check in CATALOGUE}
@@ -115,15 +124,17 @@ class _Tally:
         return CheckResult(severity, faults, tuple(findings), fatal, reason, self._covered.get(check))
 
 
-def _look(check: Running, item: Block | Misfit | Damage | pd.DataFrame) -> Iterator[Fault | NotApplicable | Covered]:
+def _look(check: Running, item: Block | Misfit | Damage) -> Iterator[Fault]:
     match item:
         case Block():
             return check.block(item)
         case Misfit():
             return check.misfit(item)
-        case Damage():
-            return check.damage(item)
-    return check.finish(item)
+    return check.damage(item)
+
+
+def _finished(check: Running, table: pd.DataFrame) -> list[Fault | NotApplicable | Covered]:
+    return list(check.finish(table))
 
 
 def _word(value: object) -> str:
