@@ -15,13 +15,12 @@ import pipelines.commands.audit, pipelines.commands.check, pipelines.commands.ex
 from rl_datasets.rlds import read_episodes
 from rl_datasets.rlds.reader import RldsReader
 from rl_datasets.rlds.recorded import read_recorded
-from rl_datasets.rlds.stacking import read_stacks
 from tests.rl_datasets.conftest import vector_toy
 
 path = vector_toy().write(Path(sys.argv[1]))
 reader = RldsReader(path)
 assert len(list(read_episodes(path, "train"))) == 12
-assert list(read_stacks(reader, reader.shards("train")[0])) and list(read_recorded(reader, ["train"]))
+assert list(read_recorded(reader, ["train"]))
 print({"tensorflow", "keras"} & set(sys.modules) or "light")
 """
 
