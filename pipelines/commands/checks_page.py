@@ -53,8 +53,8 @@ of an episode, and every second, fourth, ... episode where these are more than 3
   episodes of a policy or environment for what that policy does.
 - Rewards or actions that are shifted are told by what follows from what. Where rewards change slowly beside what can be foretold of them,
   or neither they nor observations depend on the action, there is nothing to tell it by; `replay` tells it exactly.
-- Of a range of very few episodes, a shift is seen where its cause may be told wrongly: rewards a row late and actions a row early look alike
-  in a few dozen steps. Take such a finding for one of the two.
+- In a range of very few episodes a shift is seen, but its cause may be told wrongly: in a few dozen steps, rewards a row late and actions a
+  row early look alike. Take such a finding for one of the two.
 - A column of the observation that is itself a row early or late against the others is not looked for; `replay` tells that, too.
 - Step metadata are not read: no check looks at their values, and no learner sees them.
 - Near copies are told by steps that agree when they are rounded to an eighth of their size: noise up to about a thousandth of a column's
