@@ -96,13 +96,13 @@ class DatasetDigest:
     def add_all(self, ids: Sequence[str], digests: Sequence[str]) -> None:
         """Adds episodes whose digests are known, as `add_digest` does one."""
         added = dict(zip(ids, digests, strict=True))
-        if len(added) < len(ids) or not self.episodes.keys().isdisjoint(added):
+        if len(added) < len(ids) or any(map(self.episodes.__contains__, added)):
             for episode_id, digest in zip(ids, digests, strict=True):
                 self.add_digest(episode_id, digest)
-        self.episodes.update(added)
+        self.episodes |= added
 
     def hexdigest(self) -> str:
-        return hashlib.sha256("".join(self.episodes[key] for key in sorted(self.episodes)).encode()).hexdigest()
+        return hashlib.sha256("".join(map(self.episodes.__getitem__, sorted(self.episodes))).encode()).hexdigest()
 
 
 def combined_digest(splits: Mapping[str, str]) -> str:

@@ -86,3 +86,11 @@ def test_numbers_of_numpy_are_plain():
 def test_metadata_of_another_type_is_refused():
     with pytest.raises(HindcastError, match="metadata 'goal' is a list"):
         episode_digest(episode(metadata={"goal": [1, 2]}))
+
+
+@pytest.mark.parametrize("ids", [["b", "b"], ["b", "a"]])
+def test_an_id_that_occurs_twice_is_told_also_among_many(ids):
+    digest = DatasetDigest()
+    digest.add_all(["a"], ["0"])
+    with pytest.raises(HindcastError, match=f"'{ids[1]}' occurs twice"):
+        digest.add_all(ids, ["1", "2"])
