@@ -130,14 +130,17 @@ def _grouped(pairs: Iterator[tuple[str, str]]) -> dict[str, list[str]]:
 def _reached(stages: list[str], step: Callable[[str], list[str]]) -> list[str]:
     """Returns what can be reached, each after all that the step leads to from it; without recursion, for chains may be long."""
     order: dict[str, None] = {}
+    entered: set[str] = set()  # a pipeline that goes in a circle, which DVC refuses, ends here too
     for start in stages:
-        waiting = [(start, iter(step(start)))] if start not in order else []
+        waiting = [(start, iter(step(start)))] if start not in entered else []
+        entered.add(start)
         while waiting:
             name, following = waiting[-1]
-            nearest = next((other for other in following if other not in order), None)
+            nearest = next((other for other in following if other not in entered), None)
             if nearest is None:
                 order[name] = None
                 waiting.pop()
             else:
+                entered.add(nearest)
                 waiting.append((nearest, iter(step(nearest))))
     return list(order)

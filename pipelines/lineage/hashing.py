@@ -79,7 +79,7 @@ class Ignored:
             place = waiting.pop()
             try:
                 entries = list(os.scandir(place))
-            except OSError:
+            except (OSError, ValueError):  # a name that none can have
                 continue
             for entry in entries:
                 path = f"{place}/{entry.name}"
@@ -105,7 +105,8 @@ class Ignored:
         """The patterns that a folder ("" or one with "/" behind) has for what is below it."""
         if base not in self._specs:
             try:
-                lines = Path(base, IGNORE_FILE).read_text(encoding="utf-8").splitlines()
+                place = Path(base, IGNORE_FILE)
+                lines = place.read_text(encoding="utf-8").splitlines() if place.is_file() else []  # a pipe would never end
             except (OSError, UnicodeDecodeError):
                 lines = []
             lines += _ALWAYS_IGNORED if base == "" else ()

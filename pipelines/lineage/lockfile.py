@@ -15,7 +15,7 @@ from pipelines.lineage.tree import Tree
 from pipelines.yaml_file import refuse_marks
 from rl_datasets.errors import HindcastError
 
-LOCK = "dvc.lock"
+LOCK, VALUES = "dvc.lock", "params.yaml"
 REMEDY = "Restore it with 'git checkout dvc.lock', or remove it and run 'dvc repro'"
 
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -56,9 +56,12 @@ def _parsed(content: bytes) -> dict[str, Any]:
         stages = dict(values.get("stages") or {})
         _refuse_twice(text)
         for stage in stages.values():
-            _ = [(entry["path"], entry["md5"]) for kind in ("deps", "outs") for entry in stage.get(kind, ())]
+            named = [entry[key] for kind in ("deps", "outs") for entry in stage.get(kind, ()) for key in ("path", "md5")]
+            is_named = all(isinstance(name, str) and "\0" not in name for name in named)
+            if not is_named or not isinstance(stage.get("params", {}).get(VALUES, {}), dict):
+                raise ValueError("a path or hash that is no text, or parameters that are no mapping")
         return stages
-    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError) as error:
+    except (yaml.YAMLError, AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise HindcastError(f"{LOCK} is not what DVC writes ({' '.join(str(error).split())}). {REMEDY}.") from error
 
 

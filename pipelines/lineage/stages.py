@@ -10,13 +10,13 @@ from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
-from pipelines.lineage.lockfile import read_lock
+from pipelines.lineage.lockfile import VALUES, read_lock
 from pipelines.lineage.tree import GitTree, Tree, WorkingTree
 from pipelines.yaml_file import parse_yaml
 from rl_datasets.errors import HindcastError
 
 PIPELINE = "dvc.yaml"
-PARAMS = "params.yaml"
+PARAMS = VALUES
 CODE = ("pipelines/", "trainer/", "datasets/")
 
 
@@ -108,9 +108,11 @@ def _stage(name: str, entry: Mapping[str, Any], locked: Mapping[str, Any] | None
 
 
 def _paths(entries: Any) -> Iterator[str]:
-    """An entry is a path, or a mapping of one path to options."""
-    for entry in entries:
-        yield from [entry] if isinstance(entry, str) else map(str, entry)
+    """An entry is a path, or a mapping of one path to options. Raises HindcastError where it is a name that no file can have."""
+    for path in (path for entry in entries for path in ([entry] if isinstance(entry, str) else map(str, entry))):
+        if "\0" in path:
+            raise HindcastError(f"{PIPELINE}: {path!r} is no path, for it holds a zero byte. Correct it there.")
+        yield path
 
 
 def _keys(entries: Any) -> Iterator[str]:

@@ -40,7 +40,7 @@ class WorkingTree:
         """Raises HindcastError where the file is there and cannot be read. A folder, a pipe, and a link to itself are none."""
         try:
             return Path(path).read_bytes() if stat.S_ISREG(os.stat(path).st_mode) else None
-        except (FileNotFoundError, NotADirectoryError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # the last of a name that no file can have
             return None
         except OSError as error:
             if error.errno == errno.ELOOP:

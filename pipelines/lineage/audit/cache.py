@@ -1,5 +1,6 @@
 """DVC's cache: every object against the hash that its name says. Only a deep audit reads it."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pipelines.lineage.stages import Stage
 from pipelines.lineage.store import FOLDER
 
 NAMED = 3
+OBJECT = re.compile(r"[0-9a-f]{32}(\.dir)?")  # what has another name is not finished, or not DVC's
 
 
 def check_cache(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -44,7 +46,9 @@ def unreferenced(scene: Scene) -> Iterator[Finding]:
 
 def read_cache(folder: Path) -> dict[str, bool]:
     """Returns the hash in the name of each object in a cache, with whether its content has it. Reads them all, with all cores."""
-    files = sorted(path for path in (folder / "files" / "md5").glob("??/*") if path.is_file() and "." not in path.stem)
+    files = sorted(
+        path for path in (folder / "files" / "md5").glob("??/*") if OBJECT.fullmatch(path.parent.name + path.name) and path.is_file()
+    )
     names = [path.parent.name + path.name for path in files]
     pairs = zip(names, digests_of_all(((path, False) for path in files), spare=1), strict=True)
     return {name: digests is not None and digests.md5 == name.removesuffix(FOLDER) for name, digests in pairs}

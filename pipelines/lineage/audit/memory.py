@@ -36,8 +36,9 @@ class Memory:
         self._known: dict[str, Read] = {}
         self._is_new = False
         self.oldest: int | None = None  # when the oldest that was relied upon was read
-        with suppress(OSError, ValueError, TypeError, AttributeError):
-            self._known = {path: Read(*entry) for path, entry in json.loads(file.read_text(encoding="utf-8")).items()}
+        with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+            known = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+            self._known = {path: Read(*entry) for path, entry in known.items()}
 
     def recall(self, path: str, with_sha256: bool) -> Digests | None:
         """Returns what was read at this path, if it looks the same now."""
@@ -67,6 +68,6 @@ class Memory:
 def _looks(path: str) -> list[int] | None:
     try:
         found = os.stat(path)
-    except OSError:
+    except (OSError, ValueError):
         return None
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]

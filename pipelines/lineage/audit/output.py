@@ -37,11 +37,11 @@ def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[
         if len(mine) < len(all_of_it) and not troubled:
             continue
         worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
-        yield Text.assemble((f"{worst:12}", STYLES[worst]), stage, (f"  {len(mine)} links", "dim"))
+        yield Text.assemble((f"{worst:12}", STYLES[worst]), printable(stage), (f"  {len(mine)} links", "dim"))
         yield from map(_line, troubled)
     for finding in by_stage.get("", ()):
         if verbose or not (finding.is_missing or _is_repeated(finding, counts)):
-            yield Text.assemble((f"{finding.verdict:12}", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+            yield Text.assemble((f"{finding.verdict:12}", STYLES[finding.verdict]), printable(f"{finding.link}: {finding.detail}"))
     yield from () if verbose else _repeated(findings, counts)
     yield from _missing(findings, verbose)
     yield _conclusion(findings)
@@ -52,8 +52,13 @@ def audit_json(findings: Sequence[Finding]) -> str:
     return json.dumps([asdict(finding) for finding in findings], indent=2)
 
 
+def printable(text: str) -> str:
+    """Returns a text in which no name, of a file or a person, can write lines of its own or move the cursor: "\\n" for a line end."""
+    return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
+
+
 def _line(finding: Finding) -> Text:
-    return Text.assemble((f"  {finding.verdict}: ", STYLES[finding.verdict]), f"{finding.link}: {finding.detail}")
+    return Text.assemble((f"  {finding.verdict}: ", STYLES[finding.verdict]), printable(f"{finding.link}: {finding.detail}"))
 
 
 def _kind(finding: Finding) -> tuple[str, ...]:
@@ -69,7 +74,7 @@ def _repeated(findings: Sequence[Finding], counts: Counter[tuple[str, ...]]) -> 
     for kind in dict.fromkeys(_kind(finding) for finding in findings if _is_repeated(finding, counts)):
         verdict, link, found, mend = kind
         words = f"{link}, {counts[kind]} times: {'; '.join(part for part in (found, mend) if part)}"
-        yield Text.assemble((f"{verdict:12}", STYLES[Verdict.NOTE]), f"{words} ('hindcast audit --verbose' names each)")
+        yield Text.assemble((f"{verdict:12}", STYLES[Verdict.NOTE]), f"{printable(words)} ('hindcast audit --verbose' names each)")
 
 
 def _missing(findings: Sequence[Finding], verbose: bool) -> Iterator[Text]:

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -28,7 +28,7 @@ from pipelines.lineage.audit.revision import Revision
 from pipelines.lineage.audit.runs import check_records, other_records
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.audit.sources import open_project
-from pipelines.lineage.audit.strangers import check_hidden, check_modules, check_places, check_strangers, uncommitted_code, unmade
+from pipelines.lineage.audit.strangers import check_hidden, check_modules, check_places, check_strangers, drawing, uncommitted_code, unmade
 from pipelines.lineage.audit.versions import check_version
 from pipelines.lineage.graph import Graph
 from pipelines.lineage.lockfile import LOCK
@@ -108,7 +108,7 @@ def audit_stages(
         advance("reading")
         hashing = aside.submit(contents.prepare, _paths(graph.stages[name] for name in names), lambda: None)
         if deep:  # hashing lets go of the interpreter, so episodes are decoded meanwhile
-            scene.reading = aside.submit(read_cache, scene.store.cache)
+            scene.reading = aside.submit(lambda: read_cache(scene.store.cache))
             read_ahead(scene, (graph.stages[name] for name in names))
         hashing.result()
         found = Attribution().sort((*faults, *_findings(scene, names, advance)))
@@ -162,6 +162,7 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
         yield from other_records(scene)
         yield from unmade(scene)
+        yield from drawing(scene)
         yield from uncommitted_code(scene)
         yield from compiled_beside(scene)
     changed = scene.history.uncommitted()
@@ -171,7 +172,8 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
         yield note("", "what is committed", (), found=found, mend="who has only the commit cannot check what is here: commit it")
     if scene.deep:
         yield from lost_commits(scene, names)
-        yield from unreferenced(scene)
+        with suppress(HindcastError):  # DVC's settings cannot be read, which the check of each stage's cache tells
+            yield from unreferenced(scene)
     oldest = scene.contents.oldest if isinstance(scene.contents, Workspace) else None
     if oldest is not None:
         found = (

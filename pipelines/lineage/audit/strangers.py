@@ -109,6 +109,13 @@ def unmade(scene: Scene) -> Iterator[Finding]:
         yield note("", "files that no stage makes", tuple(found), found=f"{', '.join(found[:NAMED])}{more}", mend=mend)
 
 
+def drawing(scene: Scene) -> Iterator[Finding]:
+    """Tells that the page of lineage is a drawing of some earlier moment: it is nobody's output, and nothing is compared with it."""
+    if isinstance(scene.contents, Workspace) and Path(DRAWING).is_file():
+        mend = "'hindcast lineage --format html' draws it anew; believe no other"
+        yield note("", "page of lineage", DRAWING, found=f"{DRAWING} is no stage's output, and was not looked at", mend=mend)
+
+
 def uncommitted_code(scene: Scene) -> Iterator[Finding]:
     """Tells of modules in the project's packages that the last commit does not have and no stage declares: no hash covers them."""
     if not isinstance(scene.contents, Workspace) or not scene.history.has(PIPELINE):
