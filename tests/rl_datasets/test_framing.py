@@ -1,8 +1,10 @@
 """TFRecord files as TensorFlow writes and reads them, and what is damaged in them as it finds it."""
 
 import random
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,12 @@ from rl_datasets.rlds import framing
 from rl_datasets.rlds.framing import DamagedFile, checksums, read_records, write_records
 
 RECORDS = [bytes(range(256)) * 9, b"", b"a", b"abcd", b"12345678", b"x" * 70, b"", bytes(4096), b"z" * 33]
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left to TensorFlow, which other tests may have imported."""
+    monkeypatch.setattr(framing, "_is_for_tensorflow", lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +57,7 @@ def test_long_contents_are_cut_into_blocks(monkeypatch: pytest.MonkeyPatch) -> N
     assert checksums(parts).tolist() == whole
 
 
+@pytest.mark.usefixtures("own")
 def test_files_are_those_of_tensorflow(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for records in (RECORDS, []):
@@ -58,6 +67,7 @@ def test_files_are_those_of_tensorflow(tmp_path: Path) -> None:
         assert outcome(read_records, ours) == outcome(framing._read_much, ours) == (records, None)
 
 
+@pytest.mark.usefixtures("own")
 def test_damage_is_found_where_tensorflow_finds_it(tmp_path: Path) -> None:
     file, rng = tmp_path / "records", random.Random(0)
     write_records(file, RECORDS)
@@ -84,10 +94,19 @@ def test_much_is_left_to_tensorflow(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert used == ["write", "read"]
 
 
+def test_all_is_left_to_tensorflow_once_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    assert [framing._is_for_tensorflow(size) for size in (1, framing.MUCH + 1)] == [False, True]
+    monkeypatch.setitem(sys.modules, "tensorflow", ModuleType("tensorflow"))
+    assert framing._is_for_tensorflow(1)
+
+
+@pytest.mark.usefixtures("own")
 def test_a_file_that_is_missing_is_damaged(tmp_path: Path) -> None:
     assert outcome(read_records, tmp_path / "none") == ([], "No such file or directory")
 
 
+@pytest.mark.usefixtures("own")
 @pytest.mark.parametrize("write", [write_records, framing._write_much])
 def test_a_disk_that_fails_is_the_systems_error(tmp_path: Path, write: Callable[[Path, list[bytes]], None]) -> None:
     with pytest.raises(OSError, match="No such file"):

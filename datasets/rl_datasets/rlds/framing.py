@@ -3,11 +3,13 @@
 A record stands between its length in 8 bytes with the checksum of these, and its own checksum: CRC-32C, rotated and shifted by a
 constant (https://www.tensorflow.org/tutorials/load_data/tfrecord#tfrecords_format_details).
 
-TensorFlow reads and writes such files at the speed of memory, and takes two seconds to import; so it does only where there is much.
+TensorFlow reads and writes such files at the speed of memory, and takes two seconds to import: it does so where there is much, or where it
+is there already.
 """
 
 import os
 import struct
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -34,7 +36,7 @@ class DamagedFile(Exception):  # noqa: N818  (no error of a caller's: what a rea
 
 def write_records(file: Path, records: Sequence[bytes]) -> None:
     """Raises OSError where the disk fails."""
-    if sum(map(len, records)) > MUCH:
+    if _is_for_tensorflow(sum(map(len, records))):
         _write_much(file, records)
         return
     sizes = [len(record) for record in records]
@@ -48,7 +50,7 @@ def write_records(file: Path, records: Sequence[bytes]) -> None:
 def read_records(file: Path) -> Iterator[bytes]:
     """Yields the records of a file. Raises DamagedFile after those that stand before the damage."""
     try:
-        much = file.stat().st_size > MUCH
+        much = _is_for_tensorflow(file.stat().st_size)
         content = b"" if much else file.read_bytes()
     except OSError as error:
         raise DamagedFile(error.strerror or str(error)) from error
@@ -107,6 +109,10 @@ def _damage(content: bytes, places: Sequence[int], bodies: Sequence[bytes]) -> t
         return whole, f"corrupted record at {places[whole] + HEAD * bool(head_holds[whole])}"
     is_cut = len(heads) > len(bodies)  # fewer bytes than a head are passed over
     return len(bodies), f"truncated record at {places[-1]}" if is_cut else ""
+
+
+def _is_for_tensorflow(size: int) -> bool:
+    return size > MUCH or "tensorflow" in sys.modules
 
 
 def _write_much(file: Path, records: Sequence[bytes]) -> None:
