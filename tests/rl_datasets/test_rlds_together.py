@@ -110,7 +110,7 @@ def test_statistics_of_many_are_those_of_the_episodes(tmp_path: Path) -> None:
     )
 
 
-def test_returns_are_those_of_the_episodes_to_the_last_bit(tmp_path: Path) -> None:
+def test_returns_are_those_of_the_episodes_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where their digits are more than a number holds."""
     random = np.random.default_rng(0)
     lengths = [2, *[9] * 8, *[130] * 8, *[9000] * 8, 20_000]
@@ -119,7 +119,10 @@ def test_returns_are_those_of_the_episodes_to_the_last_bit(tmp_path: Path) -> No
         reward = (random.normal(size=steps) * 10.0 ** random.integers(-9, 9, steps)).astype(np.float32)
         empty = np.zeros((steps, 2), np.float32), np.zeros(steps, int)
         made.append(Episode(f"{index}", *empty, reward, np.ones(steps, np.float32), True, {"seed": 1, "policy": "", "environment": ""}))
-    (episodes,) = taken(write(tmp_path, PLAIN, made, shards=1))
+    reader = write(tmp_path, PLAIN, made, shards=1)
+    assert together(reader) == one_by_one(reader)  # long ones, each for itself
+    monkeypatch.setattr("rl_datasets.rlds.together.LONG", 1 << 30)
+    (episodes,) = taken(reader)
     assert episodes.returns.tolist() == [episode.episode_return for episode in made]
 
 

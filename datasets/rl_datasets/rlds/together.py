@@ -15,6 +15,7 @@ from rl_datasets.rlds.framing import HEAD, TAIL, blocks, checksums_hold
 from rl_datasets.rlds.reader import RldsReader, Shard
 from rl_datasets.rlds.stored import StoredLists
 
+LONG = 1 << 14  # bytes of a record, on average, above which copies for many cost more than one at a time
 FORMS = 8  # of records of one size, behind which each is looked at by itself
 
 
@@ -23,9 +24,12 @@ def read_together(
 ) -> Iterator[EndToEnd | Recorded]:
     """Yields the episodes of a file in order.
 
-    From the first place on where they cannot be taken together, they come one at a time as from `reader.recorded_of`, which then also
-    raises the HindcastError that tells of damage.
+    Long ones, and all from the first place on where they cannot be taken together, come one at a time as from `reader.recorded_of`, which
+    also raises the HindcastError that tells of damage.
     """
+    if shard.path.is_file() and shard.path.stat().st_size > LONG * shard.episodes:
+        yield from reader.recorded_of(shard)
+        return
     number = 0
     try:
         together = Together(reader, with_flags=with_flags, with_step_metadata=with_step_metadata)
