@@ -1,28 +1,24 @@
 """Reported numbers: the metrics of an evaluation against its tables, and the report against the metrics."""
 
-import csv
 import hashlib
-import io
 import json
 import math
-import statistics
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines import paths
-from pipelines.lineage.audit.estimates import columns_of, expected_metrics
+from pipelines.lineage.audit import estimates
+from pipelines.lineage.audit.estimates import Columns, columns_of
 from pipelines.lineage.audit.findings import Finding, broken, compared, holds
 from pipelines.lineage.audit.models import flat_experiment
-from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.audit.played import Played, drawn_metrics, expected_metrics, expected_seeds, played_of, score
+from pipelines.lineage.audit.scene import BUNDLE_FILE, Scene
 from pipelines.lineage.stages import Stage
-from rl_datasets.errors import HindcastError
-from rl_datasets.manifest import FILE_NAME
+from rl_datasets.manifest import FILE_NAME, Manifest
 
 EPISODES, METRICS, SUMMARY, STATISTICS = "episodes.csv", "metrics.json", "summary.json", "stats.json"
 TABLES = (EPISODES, "fitted_q.csv")
 TOLERANCE = 1e-9  # relative, between two ways to sum the same numbers
-Returns = dict[str, list[float]]  # of each training seed, in the order of episodes
 
 
 def check_evaluation(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -44,14 +40,25 @@ def check_evaluation(scene: Scene, stage: Stage) -> Iterator[Finding]:
         link, mend = f"digest of {' and '.join(filled)} by {FILE_NAME}", scene.mend(where, stage.name)
         found = hashlib.sha256(b"".join(filled.values())).hexdigest()
         yield compared(stage.name, link, where, expected=manifest.digest, found=found, mend=mend, related=f"{folder}/{FILE_NAME}")
-        returns, lengths = _returns(tables[places[0]], places[0])
-        yield from _count(scene, stage, places[0], returns)
+        played = played_of(tables[places[0]], places[0])
+        columns = columns_of(tables[places[1]], places[1]) if places[1] in tables else {}
+        yield from _count(scene, stage, places[0], played)
+        yield from _counts(stage, folder, manifest, played, columns, mend)
         if metrics is not None:
-            seed = flat_experiment(stage).get("evaluate.seed") if scene.deep else None
-            expected = _of_returns(returns, lengths, seed) if returns else {}
-            values = columns_of(tables[places[1]], places[1]) if places[1] in tables else {}
-            expected |= expected_metrics(values, seed) if values else {}
+            expected = _expected(scene, stage, manifest, played, columns)
             yield from _metrics(scene, stage, folder, scene.mapping(f"{folder}/{METRICS}"), expected, where)
+
+
+def _expected(scene: Scene, stage: Stage, manifest: Manifest, played: Played, columns: Columns) -> dict[str, Any]:
+    """What metrics.json must say; with a deep audit, also what takes a draw or a library."""
+    seed = flat_experiment(stage).get("evaluate.seed") if scene.deep else None
+    expected = estimates.expected_metrics(columns, seed) if columns else {}
+    if played.returns:
+        expected |= expected_metrics(played)
+        if seed is not None:
+            references = _references(scene, manifest)
+            expected |= drawn_metrics(played, seed) | {"normalized_score": score(expected["return_mean"], references)}
+    return expected | _of_the_data(scene, manifest)
 
 
 def check_report(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -79,42 +86,26 @@ def check_report(scene: Scene, stage: Stage) -> Iterator[Finding]:
             yield compared(stage.name, link, where, expected=differing, found=found, mend=mend, related=source)
 
 
-def _returns(table: bytes, where: str) -> tuple[Returns, list[int]]:
-    """The returns of each training seed, and all lengths. Raises HindcastError where it is no such table."""
-    returns: Returns = defaultdict(list)
-    lengths = []
-    try:
-        for row in csv.DictReader(io.StringIO(table.decode("utf-8"))):
-            returns[row["training_seed"]].append(float(row["episode_return"]))
-            lengths.append(int(row["length"]))
-    except (KeyError, TypeError, ValueError, csv.Error) as error:
-        raise HindcastError(f"{where} is no table of episodes ({type(error).__name__}: {error})") from error
-    return dict(returns), lengths
+def _count(scene: Scene, stage: Stage, where: str, played: Played) -> Iterator[Finding]:
+    """That each policy played as many episodes as were asked for, and with a deep audit, in the environments that the seed gives."""
+    experiment, mend = flat_experiment(stage), scene.mend(where, stage.name)
+    if "train.seeds" not in experiment or experiment.get("evaluate.episodes") is None:
+        return
+    episodes = experiment["evaluate.episodes"]
+    expected = {str(seed): episodes for seed in experiment["train.seeds"]}
+    found = {seed: len(values) for seed, values in played.returns.items()}
+    yield compared(stage.name, f"episodes of each training seed in {where}", where, expected=expected, found=found, mend=mend)
+    if scene.deep and "evaluate.seed" in experiment:
+        seeds = expected_seeds(experiment["evaluate.seed"], episodes)
+        odd = next((own for own in played.environment_seeds.values() if own != seeds), seeds)
+        yield compared(stage.name, f"environment seeds in {where}", where, expected=seeds, found=odd, mend=mend)
 
 
-def _count(scene: Scene, stage: Stage, where: str, returns: Returns) -> Iterator[Finding]:
-    experiment = flat_experiment(stage)
-    if "train.seeds" in experiment and "evaluate.episodes" in experiment:
-        expected = {str(seed): experiment["evaluate.episodes"] for seed in experiment["train.seeds"]}
-        found = {seed: len(values) for seed, values in returns.items()}
-        link, mend = f"episodes of each training seed in {where}", scene.mend(where, stage.name)
-        yield compared(stage.name, link, where, expected=expected, found=found, mend=mend)
-
-
-def _of_returns(returns: Returns, lengths: list[int], seed: int | None) -> dict[str, Any]:
-    """What the metrics of episodes must be; with the seed of the evaluation, those that are drawn by chance too, by the same draw."""
-    every = [value for values in returns.values() for value in values]
-    means = [statistics.fmean(values) for values in returns.values()]
-    expected: dict[str, Any] = {
-        "return_mean": statistics.fmean(every),
-        "return_std": statistics.pstdev(every),
-        "return_median": statistics.median(every),
-        "seed_means": means,
-        "seed_std": statistics.stdev(means) if len(means) > 1 else None,
-        "worst_seed_mean": min(means),
-        "length_mean": statistics.fmean(lengths),
-    }
-    return expected | _drawn(returns, seed)
+def _counts(stage: Stage, folder: str, manifest: Manifest, played: Played, columns: Columns, mend: str) -> Iterator[Finding]:
+    where = f"{folder}/{FILE_NAME}"
+    expected = played.counts | ({"held_out_episodes": len(columns["is_terminal"])} if columns else {})
+    found = {name: manifest.counts.get(name) for name in expected}
+    yield compared(stage.name, f"counts in {where}", where, expected=expected, found=found, mend=mend, related=folder)
 
 
 def _metrics(
@@ -122,7 +113,6 @@ def _metrics(
 ) -> Iterator[Finding]:
     """That the metrics are those that the tables and the data give."""
     where = f"{folder}/{METRICS}"
-    expected |= _of_the_data(scene, folder)
     differing = [name for name, value in expected.items() if not _is_close(metrics.get(name), value)]
     link, mend = f"numbers in {where}", scene.mend(where, stage.name)
     if differing:
@@ -132,24 +122,18 @@ def _metrics(
         yield holds(stage.name, link, where)
 
 
-def _drawn(returns: Returns, seed: int | None) -> dict[str, Any]:
-    import numpy as np
-
-    from trainer.metrics import summarize_returns  # SciPy, most of a second
-
-    lengths = {len(values) for values in returns.values()}
-    if seed is None or len(lengths) != 1:
-        return {}
-    summary = summarize_returns(np.array(list(returns.values())), np.random.default_rng(seed))
-    return {"iqm": summary.iqm, "iqm_low": summary.iqm_low, "iqm_high": summary.iqm_high}
+def _references(scene: Scene, manifest: Manifest) -> Mapping[str, Any] | None:
+    """The reference returns that scores are normalised by, as the policies have them."""
+    policies = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.MODELS.as_posix()}/")]
+    references: Mapping[str, Any] | None = scene.mapping(f"{policies[0]}/{BUNDLE_FILE}")["spec"].get("reference_returns")
+    return references
 
 
-def _of_the_data(scene: Scene, folder: str) -> dict[str, Any]:
+def _of_the_data(scene: Scene, manifest: Manifest) -> dict[str, Any]:
     """The return of the behaviour, as the statistics of the split have it that the manifest names."""
-    manifest = scene.manifest(folder)
-    splits = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.SPLITS}/")] if manifest else []
-    statistics_ = scene.json(f"{splits[0]}/{STATISTICS}") if splits else None
-    return {"behaviour_return_mean": statistics_["episode_return"]["mean"]} if statistics_ else {}
+    splits = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.SPLITS.as_posix()}/")]
+    statistics = scene.json(f"{splits[0]}/{STATISTICS}") if splits else None
+    return {"behaviour_return_mean": statistics["episode_return"]["mean"]} if statistics else {}
 
 
 def _is_close(found: Any, expected: Any) -> bool:

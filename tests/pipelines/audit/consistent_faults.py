@@ -67,7 +67,8 @@ def statistics_rewritten(world: World, rng: random.Random) -> Expected:
 def metrics_rewritten(world: World, rng: random.Random) -> Expected:
     folder = f"artifacts/evals/{rng.choice(['carts_bc', 'all_bc'])}"
     metrics = json.loads(Path(folder, "metrics.json").read_bytes())
-    metrics[rng.choice(["return_mean", "iqm", "iqm_low", "worst_seed_mean", "behaviour_return_mean"])] += 0.5
+    name = rng.choice(["return_mean", "iqm", "iqm_low", "worst_seed_mean", "behaviour_return_mean", "normalized_score", "success_rate"])
+    metrics[name] = 0.5 + (metrics[name] or 0.0)
     world.write_json(f"{folder}/metrics.json", metrics)
     world.reseal(folder)
     world.relock()
@@ -84,6 +85,19 @@ def episodes_of_an_evaluation_rewritten(world: World, rng: random.Random) -> Exp
     world.write(f"{folder}/episodes.csv", "\n".join(",".join(row) for row in rows) + "\n")
     digest = Workspace(WorkingTree(), deep=True).sha256(f"{folder}/episodes.csv")
     world.reseal(folder, digest=digest)
+    world.relock()
+    return Expected(world.maker(f"{folder}/metrics.json"), (folder,))
+
+
+@kind
+def an_evaluation_in_chosen_environments(world: World, rng: random.Random) -> Expected:
+    folder = f"artifacts/evals/{rng.choice(['carts_bc', 'all_bc'])}"
+    rows = list(csv.reader(io.StringIO(Path(folder, "episodes.csv").read_text())))
+    rng.choice(rows[1:])[rows[0].index("environment_seed")] = str(rng.randrange(2**31))
+    world.write(f"{folder}/episodes.csv", "\n".join(",".join(row) for row in rows) + "\n")
+    tables = [Path(folder, name).read_bytes() for name in ("episodes.csv", "fitted_q.csv")]
+    filled = b"".join(table for table in tables if table.count(b"\n") > 1)
+    world.reseal(folder, digest=hashlib.sha256(filled).hexdigest())
     world.relock()
     return Expected(world.maker(f"{folder}/metrics.json"), (folder,))
 
