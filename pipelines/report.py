@@ -16,6 +16,7 @@ from pipelines.stage import console, main
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json, write_text
 from rl_datasets.page.html import number
+from rl_datasets.words import count
 from trainer.metrics import CONFIDENCE
 
 PAGE = "index.html"
@@ -37,7 +38,7 @@ def run(_key: str, params: Params) -> Path:
         write_text(folder / PAGE, page)
         write_json(folder / SUMMARY, [experiment.summary() for experiment in results.experiments])
     console.print(
-        f"{len(results.experiments)} experiments: {paths.REPORT / PAGE} ('hindcast results' shows the table here)", highlight=False
+        f"{count(len(results.experiments), 'experiment')}: {paths.REPORT / PAGE} ('hindcast results' shows the table here)", highlight=False
     )
     for sentence in results.shared:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
@@ -49,7 +50,13 @@ def results_table() -> Group:
 
     Raises HindcastError where there is no report yet, or where it is damaged.
     """
-    rows = _read_summary(paths.REPORT / SUMMARY)
+    summary = paths.REPORT / SUMMARY
+    if not summary.exists():
+        raise HindcastError(
+            f"There is no report yet ({summary} is missing). It is of all experiments in params.yaml, and 'dvc repro' makes what it lacks; "
+            "for one of them, 'dvc metrics show' has the numbers. Entries that you do not need, as the examples, can be deleted."
+        )
+    rows = _read_summary(summary)
     played, estimated = ([row for row in rows if key in row] for key in ("return_mean", "fitted_q_value"))
     return Group(*([_played_table(played)] if played else []), *([_estimate_table(estimated)] if estimated else []))
 

@@ -198,9 +198,15 @@ def check_observation(observation: Tree, spec: EnvSpec, leading: int) -> Tree:
     leaves = observation_leaves(observation, spec)
     arrays = [np.asarray(leaf) for leaf in leaves]
     for array, (name, expected) in zip(arrays, named_leaves(spec.observation, "observation"), strict=True):
+        named = f" ({', '.join(expected.columns)})" if expected.columns else ""
         if array.ndim != leading + len(expected.shape) or array.shape[leading:] != expected.shape:
             axes = ", ".join(("S", "N")[2 - leading :])
-            raise HindcastError(f"'{name}' has shape {list(array.shape)}, but the policy takes [{axes}] + {list(expected.shape)}.")
+            raise HindcastError(f"'{name}' has shape {list(array.shape)}, but the policy takes [{axes}] + {list(expected.shape)}{named}.")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            odd = array.reshape(-1)[int(np.isfinite(array).argmin())]
+            raise HindcastError(
+                f"'{name}'{named} holds {odd}, but a policy acts on numbers. Fill what is missing as the import of its data did."
+            )
     specs = tree.flatten(spec.observation)
     return tree.unflatten_as(spec.observation, [array.astype(s.dtype, copy=False) for array, s in zip(arrays, specs, strict=True)])
 

@@ -131,6 +131,7 @@ def test_a_stack_refuses_policies_of_two_experiments(tmp_path: Path) -> None:
     [
         (np.zeros((2, 4)), r"'observation' has shape \[2, 4\], but the policy takes \[N\] \+ \[3\]"),
         (np.zeros((1, 2, 3)), r"shape \[1, 2, 3\], but the policy takes \[N\] \+ \[3\]"),
+        (np.float32([[0, 0, 0], [0, np.nan, 0]]), r"'observation' holds nan, but a policy acts on numbers"),
     ],
 )
 def test_refuses_an_observation_that_does_not_fit(tmp_path: Path, observation: np.ndarray, message: str) -> None:
