@@ -139,30 +139,37 @@ class Params(_Section):
     @model_validator(mode="after")
     def _names_exist(self) -> "Params":
         """Every name that one section uses is defined in another."""
-        for key, experiment in self.experiments.items():
-            where = f"experiments.{key}"
-            _require(experiment.dataset, self.datasets, f"{where}.dataset", "data sets")
-            _require(experiment.algorithm, self.learners, f"{where}.algorithm", "algorithms under 'learners'")
-            presets = self.learners[experiment.algorithm]
-            _require(experiment.preset, presets, f"{where}.preset", f"presets under 'learners.{experiment.algorithm}'")
+        if wrong := list(self._wrong_names()):
+            raise HindcastError("params.yaml:\n" + "\n".join(f"  {line}" for line in wrong))
         for key, combination in self.combine.items():
-            for name in ("into", "dataset"):
-                _require(getattr(combination, name), self.datasets, f"combine.{key}.{name}", "data sets")
             into, source = self.datasets[combination.into], (paths.COMBINE / combination.into).as_posix()
             if (into.builder, into.source) != (COMBINE_BUILDER, source):
                 raise HindcastError(
                     f"params.yaml:\n  combine.{key}.into: data set '{combination.into}' has builder '{into.builder}' and source "
                     f"'{into.source}'; one that others go into has builder '{COMBINE_BUILDER}' and source '{source}'."
                 )
-        if "default" not in self.checks:
-            raise HindcastError("params.yaml: checks.default is missing; every data set without checks of its own uses it.")
         for key in self.checks:
-            _require(key, ["default", *self.datasets], f"checks.{key}", "data sets")
             self.checks_of(key)
         for key in self.split.datasets:
-            _require(key, self.datasets, f"split.datasets.{key}", "data sets")
             validated_over(SplitParams, self.split.values_of(key), self.split.datasets[key], f"split.datasets.{key}", "split")
         return self
+
+    def _wrong_names(self) -> Iterator[str]:
+        """Yields a line for each name that is not defined."""
+        used: list[tuple[str, Iterable[str], str, str]] = []  # name, the known ones, path, what they are
+        for key, experiment in self.experiments.items():
+            where, algorithm = f"experiments.{key}", experiment.algorithm
+            used.append((experiment.dataset, self.datasets, f"{where}.dataset", "data sets"))
+            used.append((algorithm, self.learners, f"{where}.algorithm", "algorithms under 'learners'"))
+            if algorithm in self.learners:
+                used.append((experiment.preset, self.learners[algorithm], f"{where}.preset", f"presets under 'learners.{algorithm}'"))
+        for key, combination in self.combine.items():
+            used += [(getattr(combination, name), self.datasets, f"combine.{key}.{name}", "data sets") for name in ("into", "dataset")]
+        used += [(key, ["default", *self.datasets], f"checks.{key}", "data sets") for key in self.checks]
+        used += [(key, self.datasets, f"split.datasets.{key}", "data sets") for key in self.split.datasets]
+        yield from (_unknown(*each) for each in used if each[0] not in each[1])
+        if "default" not in self.checks:
+            yield "checks.default is missing; every data set without checks of its own uses it."
 
     def dataset(self, key: str) -> DatasetParams:
         """Returns the entry of a data set. Raises HindcastError that lists the known ones where there is none of this name."""
@@ -286,9 +293,13 @@ def _require_environment(params: Params, key: str) -> None:
 
 def _require(name: str, known: Iterable[str], path: str, what: str) -> None:
     if name not in known:
-        near = difflib.get_close_matches(name, list(known), n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise HindcastError(f"params.yaml:\n  {path}: found '{name}'; the {what} are: {', '.join(known) or 'none'}.{hint}")
+        raise HindcastError(f"params.yaml:\n  {_unknown(name, known, path, what)}")
+
+
+def _unknown(name: str, known: Iterable[str], path: str, what: str) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return f"{path}: found '{name}'; the {what} are: {', '.join(known) or 'none'}.{hint}"
 
 
 @contextmanager

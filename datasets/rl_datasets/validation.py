@@ -106,11 +106,17 @@ def _fields_at(model: Any, location: tuple[Any, ...]) -> list[str]:
     for part in location:
         if isinstance(model, type) and issubclass(model, BaseModel):
             field = model.model_fields.get(str(part))
-            model = field.annotation if field else None
+            model = _given(field.annotation) if field else None
         else:  # one of several kinds, or a mapping or sequence of models, whose last argument is the element
             choices = [choice for choice in _members(model) if part in get_args(choice.model_fields["kind"].annotation)]
             model = choices[0] if choices else (get_args(model) or (None,))[-1]
     return sorted(model.model_fields) if isinstance(model, type) and issubclass(model, BaseModel) else []
+
+
+def _given(annotation: Any) -> Any:
+    """What an annotation such as A | None is of where a value is given."""
+    kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
+    return kinds[0] if len(kinds) == 1 and type(None) in get_args(annotation) else annotation
 
 
 def _members(annotation: Any) -> Iterator[type[BaseModel]]:

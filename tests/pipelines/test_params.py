@@ -65,6 +65,11 @@ def test_models_are_frozen_and_hashable(tmp_path):
         ("seeds: [0]", "seeds: [1, 1]", r"experiments\.toy_bc\.train\.seeds: found \[1, 1\]; seeds repeat: \[1, 1\]"),
         ("dataset: toy", "dataset: tow", r"experiments\.toy_bc\.dataset: found 'tow'; the data sets are: toy\. Did you mean 'toy'\?"),
         ("preset: small", "preset: smal", r"experiments\.toy_bc\.preset: found 'smal'; .*learners\.bc.* small"),
+        (
+            "evaluate: {",
+            "evaluate: {fitted_q: {update: 3}, ",
+            r"evaluate\.fitted_q\.update: unknown key \(value 3\); did you mean 'updates'\?",
+        ),
         ("algorithm: bc", "algorithm: bd", r"experiments\.toy_bc\.algorithm: found 'bd'; .*bc"),
         ("default: {}", "other: {}", r"checks\.default is missing"),
         ("default: {}", "default: {}, other: {}", r"checks\.other: found 'other'; the data sets are: default, toy"),
@@ -144,6 +149,19 @@ def test_names_all_faults_at_once(tmp_path):
     with pytest.raises(HindcastError) as error:
         load(tmp_path, VALID.replace("updates: 10", "updates: 0").replace("workers: 2", "workers: 0"))
     assert len(re.findall(r"found 0;", str(error.value))) == 2
+
+
+def test_names_all_names_at_once_that_are_not_defined(tmp_path):
+    text = (
+        VALID.replace("dataset: toy", "dataset: tow")
+        .replace("preset: small", "preset: smal")
+        .replace("default: {}", "default: {}, other: {}")
+    )
+    with pytest.raises(HindcastError) as raised:
+        load(tmp_path, text)
+    assert [line.split(":")[0] for line in str(raised.value).splitlines()] == [
+        "params.yaml", "  experiments.toy_bc.dataset", "  experiments.toy_bc.preset", "  checks.other"
+    ]  # fmt: skip
 
 
 def test_an_unknown_learner_lists_the_known_ones(tmp_path):
