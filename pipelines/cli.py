@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from pipelines import paths
 from rl_datasets.errors import HindcastError
+from rl_datasets.inspection.role_names import ROLES
 
 
 class Commands(TyperGroup):
@@ -163,7 +164,7 @@ def check(
     raise typer.Exit(run(path, out, params, splits or [], console))
 
 
-@app.command()
+@app.command(epilog="\n\n".join(["ROLE is one of:", *(f"{role}: {words}" for role, words in ROLES.items())]))
 def inspect(
     path: Annotated[Path, typer.Argument(help="a file or folder of logged data")],
     roles: Annotated[list[str] | None, typer.Option("--as", metavar="ROLE=COLUMN", help="say what a column is; repeat for more")] = None,

@@ -11,13 +11,16 @@ from rl_datasets.inspection.columns import STORED, Oddity
 from rl_datasets.inspection.draft import Draft
 from rl_datasets.inspection.evidence import explained_reward, on_longest, repeated_rows, zero_first
 from rl_datasets.inspection.head import Head
-from rl_datasets.inspection.roles import Roles
+from rl_datasets.inspection.ids import most_at_a_time
+from rl_datasets.inspection.roles import AS_GIVEN, Roles
 
 _RARE = 0.5  # the part of other rewards that may be 0 where a first reward of 0 is to mean something
 _BETTER = 0.75  # of the variance that is left unexplained, where the next row's reward is explained better than the row's own
 _LEAST_EXPLAINED = 0.3
 _SPIKE = 3  # times as many terminals on the greatest length as on those a tenth shorter
 _FEWEST_STEPS = 20
+_FEWEST_ROWS = 6  # of most episodes, where their id is not in doubt
+_MIXED = "Up to {:,} of its rows have the same '{}', as where rows of several episodes stand mixed."
 _MOST_ELEMENTS = 1024  # of a row of a column that is compared as numbers
 
 
@@ -57,6 +60,7 @@ def oddities_of_rows(head: Head, roles: Roles, divided: Divided, draft: Draft) -
     yield from _order(head, roles, divided)
     yield from _repeated(head, roles, divided)
     yield from _ends(head, roles, divided, draft)
+    yield from _doubtful_ids(head, roles, divided, draft)
     yield from _joined(roles, divided, draft)
     yield from _late_rewards(roles, divided, draft)
     yield from _time_limits(divided, draft)
@@ -118,6 +122,8 @@ def _ends(head: Head, roles: Roles, divided: Divided, draft: Draft) -> Iterator[
         hint = ""
         if 1 < same < count and longest >= _FEWEST_STEPS:
             hint = f" {same:,} have the greatest length, {longest:,} rows, as with a time limit; the others may have ended by themselves."
+        if kind == "groups" and head.groups is None:
+            hint += _untold(head)
         answer = "Every end counts as truncated. Where the task ends episodes itself: 'unflagged: terminal'"
         limit = f", with 'max_episode_steps: {longest}' and 'time_limit: repair' for the longest." if hint else "."
         yield Oddity("no_end_flag", found + hint, answer + limit)
@@ -137,6 +143,27 @@ def _ends(head: Head, roles: Roles, divided: Divided, draft: Draft) -> Iterator[
         name = roles.one(role)
         if name is not None and not head.arrays[name].astype(bool).any() and not (role == "terminal" and roles.of("end")):
             yield Oddity("flag_never_set", f"'{name}' ({role}) is never set.", "Mapped as it is.")
+
+
+def _untold(head: Head) -> str:
+    """What to do where a file is one episode, for nothing tells more of them, and whether its times say that they are."""
+    mixed = f" {_MIXED.format(told[1], told[0])}" if (told := most_at_a_time(head)) else ""
+    return f"{mixed} No column was found that tells episodes apart: where there is one, name it with --as id=COLUMN."
+
+
+def _doubtful_ids(head: Head, roles: Roles, divided: Divided, draft: Draft) -> Iterator[Oddity]:
+    """Whether what nobody named an id makes hardly more than single rows, or has several rows at one time."""
+    name = roles.one("id")
+    if name is None or roles.why[name] == AS_GIVEN or draft.options["ends"]["kind"] != "ids":
+        return
+    answer = "Doubtful: where another column tells episodes apart, name it with --as id=COLUMN."
+    count, short = len(divided.length), int((divided.length < _FEWEST_ROWS).sum())
+    if count > 1 and 2 * short > count:
+        yield Oddity(
+            "short_episodes", f"{short:,} of the {count:,} episodes that '{name}' makes have fewer than {_FEWEST_ROWS} rows.", answer
+        )
+    if told := most_at_a_time(head, name):
+        yield Oddity("same_times", f"'{name}' is taken for the id. {_MIXED.format(told[1], told[0])}", answer)
 
 
 def _joined(roles: Roles, divided: Divided, draft: Draft) -> Iterator[Oddity]:

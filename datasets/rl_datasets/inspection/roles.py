@@ -10,11 +10,9 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.importing.parts import TIME
 from rl_datasets.inspection.facts import Facts
 from rl_datasets.inspection.head import Head, episode_lengths
+from rl_datasets.inspection.ids import find_id, find_order
+from rl_datasets.inspection.role_names import ROLES
 
-ROLES = (
-    "observation", "next_observation", "action", "reward", "terminal", "truncated", "end", "start", "lengths", "indices",
-    "id", "sequence", "policy", "metadata", "step_metadata", "ignore",
-)  # fmt: skip
 BY_NAME, AS_GIVEN = "its name", "as given"
 NEEDED = ("observation", "action", "reward")
 _MANY = ("observation", "next_observation", "action")  # made of several columns, perhaps
@@ -172,13 +170,11 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
         if cost:
             roles.add("reward", left.pop(cost).column.name, "a cost, with the sign turned")
             roles.is_cost = True
-    if not any(roles.of(role) for role in ("lengths", "indices", "id", "start", "end")) and head.groups is None:
-        ends = _flagged(head, roles)
-        found = next((name for name, fact in left.items() if _is_id(head.arrays.get(name), fact, ends)), None)
-        if found:
-            roles.add("id", found, "it stays the same over many rows, and never comes back")
-            left.pop(found)
-    if roles.of("id") and not roles.of("sequence") and (order := _order(roles.of("id")[0], left, head)):
+    is_told = head.groups is not None or any(roles.of(role) for role in ("lengths", "indices", "id", "start", "end"))
+    if not is_told and (found := find_id(left, head, _flagged(head, roles), _clocks(roles, facts))):
+        roles.add("id", *found)
+        left.pop(found[0])
+    if roles.of("id") and not roles.of("sequence") and (order := find_order(roles.of("id")[0], left, head)):
         roles.add("sequence", *order)
         left.pop(order[0])
     if not roles.of("observation") and roles.of("action") and roles.of("reward"):
@@ -188,52 +184,16 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
                 roles.add("observation", name, "a number with no other role")
 
 
-def _order(named: str, facts: Mapping[str, Facts], head: Head) -> tuple[str, str] | None:
-    """Returns a column that orders the rows of each id, and why, or None: a count, or a time."""
-    ids = head.arrays[named]
-    for name, fact in facts.items():
-        if fact.is_number and fact.is_whole and _counts(head.arrays[name], ids):
-            return name, f"it counts the rows of each '{named}'"
-        if fact.column.dtype == TIME and not fact.missing and _is_clock(head.arrays[name], ids):
-            return name, f"the times of each '{named}' differ"
-    return None
+def _clocks(roles: Roles, facts: Mapping[str, Facts]) -> list[str]:
+    """The columns that may order rows: the sequence that a person has named, or all times."""
+    times = [name for name, fact in facts.items() if fact.column.dtype == TIME and name not in roles.why]
+    given = [name for name in roles.of("sequence") if roles.why[name] == AS_GIVEN]
+    return [name for name in given or times if not facts[name].missing and (facts[name].is_number or facts[name].column.dtype == TIME)]
 
 
 def _flagged(head: Head, roles: Roles) -> np.ndarray:
-    """The rows on which a flag of a row says that an episode ends."""
+    """Returns [rows] whether a flag of a row says that an episode ends there."""
     names = [name for role in ("terminal", "truncated") for name in roles.of(role) if head.columns[name].rows == head.rows]
     flags = [head.arrays[name].reshape(-1) == 1 for name in names if not head.columns[name].is_text]
-    return np.flatnonzero(np.any(flags, axis=0)) if flags else np.zeros(0, np.int64)
-
-
-def _is_id(values: np.ndarray | None, fact: Facts, ends: np.ndarray) -> bool:
-    """Whether values stay the same over rows and never come back, and change wherever an episode is known to end."""
-    if values is None or values.ndim > 1 or values.dtype.kind == "f" or fact.is_constant or fact.is_flag:
-        return False
-    changes = np.flatnonzero(values[1:] != values[:-1])
-    at_ends = bool(np.isin(ends, [*changes, len(values) - 1]).all())
-    return at_ends and 2 <= len(changes) + 1 == len(set(values.tolist())) <= len(values) // 4
-
-
-def _is_clock(times: np.ndarray, ids: np.ndarray) -> bool:
-    """Whether the times of each id differ, and rise with the rows unless the rows of ids stand mixed."""
-    import pandas as pd
-
-    rows = pd.DataFrame({"id": ids.reshape(len(ids)), "time": pd.to_datetime(times.reshape(len(times)), format="ISO8601", utc=True)})
-    if rows.duplicated().any() or not rows.id.duplicated().any():
-        return False
-    is_mixed = bool((rows.id != rows.id.shift()).sum() > rows.id.nunique())
-    return is_mixed or bool(rows.groupby("id", sort=False).time.is_monotonic_increasing.all())
-
-
-def _counts(values: np.ndarray, ids: np.ndarray) -> bool:
-    """Whether the numbers of each id are n, n + 1, ... in some order."""
-    flat = values.reshape(len(values), -1)
-    if flat.shape[1] != 1 or not np.isfinite(flat.astype(np.float64)).all():
-        return False
-    import pandas as pd
-
-    code, _ = pd.factorize(ids.reshape(len(ids)))
-    order = np.lexsort((flat[:, 0], code))
-    same = code[order][1:] == code[order][:-1]
-    return bool(same.any() and (np.diff(flat[order, 0].astype(np.float64))[same] == 1).all())
+    is_end: np.ndarray = np.any(flags, axis=0) if flags else np.zeros(head.rows, bool)
+    return is_end
