@@ -14,6 +14,8 @@ from rl_datasets.inspection.roles import Roles
 
 STORED = ("observation", "action", "reward", "next_observation")
 _LISTED = 8
+_FILLED = "What the observation's 'missing_marks' lists is taken for missing, and 'missing' fills it: 0 or the median of what is known."
+_KEPT = "Kept; 'missing_marks' lists such values for 'missing' to fill."
 
 
 @dataclass(frozen=True)
@@ -83,18 +85,19 @@ def _categories(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterato
 
 
 def _sentinels(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Iterator[Oddity]:
-    found = []
+    found, kept = [], 0
     for name in (name for role in ("observation", "action") for name in roles.of(role) if facts[name].is_number):
         for column in head.arrays[name].reshape(len(head.arrays[name]), -1).T:
             values = column.astype(np.float64)
             for value in sentinels(values):
+                kept += value not in facts[name].marks
                 found.append(f"{name} ({value:.9g} on {int((values == value).sum()):,} of {len(values):,} rows)")
     if found:
         told = "far from all others, it seems to stand for a missing one"
         yield Oddity(
             "sentinel",
             f"A value that comes again, {told}: {listed(found)}.",
-            "Kept; 'missing_marks' lists such values for 'missing' to fill.",
+            _KEPT if kept == len(found) else f"{_FILLED} What it does not list is kept." if kept else _FILLED,
         )
 
 

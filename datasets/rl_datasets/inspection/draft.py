@@ -33,7 +33,7 @@ def draft_mapping(head: Head, facts: Mapping[str, Facts], roles: Roles) -> Draft
     draft = Draft()
     for role in ("observation", "action", "reward", "next_observation"):
         if roles.of(role):
-            draft.say(role, _array(role, head, facts, roles), _reason(role, roles))
+            draft.say(role, _array(role, head, facts, roles), _reason(role, roles, _marks(roles.of(role), facts)))
     for role in ("terminal", "truncated"):
         if roles.of(role):
             draft.say(role, roles.of(role)[0])
@@ -77,19 +77,30 @@ def _array(role: str, head: Head, facts: Mapping[str, Facts], roles: Roles) -> A
 
 
 def _numbers(role: str, names: Any, columns: Sequence[str], head: Head, facts: Mapping[str, Facts]) -> Any:
-    if role == "observation" and any(facts[name].missing for name in columns):
-        return {"columns": names, "missing": _fillers(columns, head, facts)}
-    return names
+    marks = _marks(columns, facts)
+    if role != "observation" or not (marks or any(facts[name].missing for name in columns)):
+        return names
+    return {"columns": names, "missing": _fillers(columns, head, marks), **({"missing_marks": marks} if marks else {})}
 
 
-def _fillers(columns: Sequence[str], head: Head, facts: Mapping[str, Facts]) -> float | list[float]:
-    """Returns 0, where each element with gaps has values on both sides of it or equal to it; otherwise the median of every element."""
-    lacking = [facts[name] for name in columns if facts[name].missing]
-    if all((fact.minimum or 0.0) <= 0 <= (fact.maximum or 0.0) for fact in lacking):
+def _marks(columns: Sequence[str], facts: Mapping[str, Facts]) -> list[float]:
+    found = sorted({mark for name in columns for mark in facts[name].marks})
+    return [int(mark) if mark.is_integer() else mark for mark in found]
+
+
+def _fillers(columns: Sequence[str], head: Head, marks: Sequence[float]) -> float | list[float]:
+    """Returns 0, where each element with gaps has values on both sides of it or equal to it; otherwise the median of every element.
+
+    What is a mark is a gap. Medians of whole numbers are whole.
+    """
+    arrays = [head.arrays[name].reshape(len(head.arrays[name]), -1) for name in columns]
+    values = np.concatenate([array.astype(np.float64) for array in arrays], axis=1)
+    elements = [column[~np.isnan(column) & ~np.isin(column, marks)] for column in values.T]
+    if all(known.min() <= 0 <= known.max() for known in elements if 0 < len(known) < len(values)):
         return 0.0
-    values = np.concatenate([head.arrays[name].reshape(len(head.arrays[name]), -1).astype(np.float64) for name in columns], axis=1)
-    medians = [float(np.median(known)) if len(known := column[~np.isnan(column)]) else 0.0 for column in values.T]
-    rounded = [float(f"{median:.4g}") for median in medians]
+    medians = [float(np.median(known)) if len(known) else 0.0 for known in elements]
+    whole = all(array.dtype.kind in "iu" for array in arrays)
+    rounded = [float(round(median)) if whole else float(f"{median:.4g}") for median in medians]
     return rounded[0] if len(rounded) == 1 else rounded
 
 
@@ -130,11 +141,13 @@ def _nest(columns: Sequence[str], facts: Mapping[str, Facts]) -> dict[str, str]:
     return {name.rpartition("/")[2].replace(".", "_"): name for name in columns}
 
 
-def _reason(role: str, roles: Roles) -> str:
+def _reason(role: str, roles: Roles, marks: Sequence[float] = ()) -> str:
     if roles.is_cost and role == "reward":
         return "a cost: stored is minus it"
-    why = {roles.why[name] for name in roles.of(role)}
-    return "" if why <= {BY_NAME, AS_GIVEN} else f"guessed: {'; '.join(sorted(why))}"
+    why = sorted({roles.why[name] for name in roles.of(role)} - {BY_NAME, AS_GIVEN})
+    if marks:
+        why.append(f"{', '.join(map(str, marks))} {'seems' if len(marks) == 1 else 'seem'} to stand for a missing value")
+    return f"guessed: {'; '.join(why)}" if why else ""
 
 
 def _say_ends(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles) -> None:

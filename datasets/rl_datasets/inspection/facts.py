@@ -1,10 +1,12 @@
 """What the values of a column are: their range, whether they are flags or whole numbers, whether they ever change."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
+from rl_datasets.checks.extremes import sentinels
 from rl_datasets.importing.parts import TIME, Column
 from rl_datasets.inspection.head import Head
 
@@ -13,7 +15,7 @@ MOST_DISTINCT = 64  # values that are told apart
 
 @dataclass(frozen=True)
 class Facts:
-    """Of the rows that were looked at. Ranges leave out what is missing; they are None for text and for what cannot be read."""
+    """Of the rows that were looked at. Ranges leave out what is missing, and marks; they are None for text and for what cannot be read."""
 
     column: Column
     minimum: float | None = None
@@ -22,6 +24,7 @@ class Facts:
     values: tuple[float | str, ...] | None = None  # those that differ, sorted; None where there are more than MOST_DISTINCT
     is_whole: bool = False  # every number is a whole one
     constants: tuple[int, ...] = ()  # elements of a row that never change
+    marks: tuple[float, ...] = ()  # numbers that seem to stand for a missing one, such as -999, where they were looked for
 
     @property
     def is_flag(self) -> bool:
@@ -47,6 +50,39 @@ class Facts:
 
 def facts_of(head: Head) -> dict[str, Facts]:
     return {name: _facts(column, head.arrays.get(name)) for name, column in head.columns.items()}
+
+
+def with_marks(facts: Mapping[str, Facts], names: Sequence[str], head: Head) -> dict[str, Facts]:
+    """Returns the facts with the marks of columns that make one array, and with ranges that leave them out.
+
+    A number is a mark for all of them or for none: it is left where another column holds it among its other values. Images have none.
+    """
+    numbers = {name: _elements(head.arrays[name]) for name in names if facts[name].is_number and len(facts[name].column.shape) < 2}
+    if len(numbers) < sum(facts[name].is_number for name in names):
+        return dict(facts)
+    columns = [column for elements in numbers.values() for column in elements.T]
+    found = sorted({mark for column in columns for mark in sentinels(column)})
+    marks = [mark for mark in found if not any(_is_inside(column, mark, found) for column in columns)]
+    told = dict(facts)
+    for name, elements in numbers.items():
+        here = tuple(mark for mark in marks if (elements == mark).any())
+        known = elements[~np.isin(elements, here) & ~np.isnan(elements)]
+        if here and len(known):
+            told[name] = replace(facts[name], marks=here, minimum=float(known.min()), maximum=float(known.max()))
+    return told
+
+
+def _elements(values: np.ndarray) -> np.ndarray:
+    """Returns rows [N, ...] as float64 [N, D]."""
+    return values.reshape(len(values), -1).astype(np.float64)
+
+
+def _is_inside(column: np.ndarray, mark: float, marks: Sequence[float]) -> bool:
+    """Whether a column holds a number among its values, or nothing besides marks."""
+    if not (column == mark).any():
+        return False
+    rest = column[~np.isin(column, marks) & np.isfinite(column)]
+    return not len(rest) or bool(rest.min() <= mark <= rest.max())
 
 
 def _facts(column: Column, values: np.ndarray | None) -> Facts:

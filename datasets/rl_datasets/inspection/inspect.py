@@ -21,7 +21,7 @@ from rl_datasets.inspection.described import builder_of, describe_folder
 from rl_datasets.inspection.draft import Draft, draft_mapping
 from rl_datasets.inspection.entry import UNKNOWN, dataset_name, entry_text
 from rl_datasets.inspection.environment import difference, match_environment
-from rl_datasets.inspection.facts import Facts, facts_of
+from rl_datasets.inspection.facts import Facts, facts_of, with_marks
 from rl_datasets.inspection.head import HEAD_BYTES, Head
 from rl_datasets.inspection.oddities import Divided, oddities_of_rows
 from rl_datasets.inspection.opening import Source, open_source
@@ -93,6 +93,7 @@ def inspect(
             raise HindcastError(f"{path} has no rows. Give a file with data.")
         facts = facts_of(head)
         roles = guess_roles(head, facts, given or {})
+        facts = with_marks(facts, roles.of("observation"), head)
         draft, oddities, trial, notes, fault = _understand(head, facts, roles, opened, env_id)
         dialect = [Oddity("dialect", f"{_capital(sign.evidence)}.", f"read.{sign.key}.") for sign in opened.signs]
         key = name or dataset_name(path.name)
@@ -315,6 +316,7 @@ def _line(fact: Facts, rows: int, roles: Roles) -> ColumnLine:
     else:
         shown = f"{fact.minimum:.6g}" if fact.minimum == fact.maximum else f"{fact.minimum:.6g} to {fact.maximum:.6g}"
         shown += f", {fact.missing:,} missing" if fact.missing else ""
+        shown += f", without {', '.join(f'{mark:g}' for mark in fact.marks)}" if fact.marks else ""
     role, why = roles.role_of(column.name) or "", roles.why.get(column.name, BY_NAME)
     role += "" if why == BY_NAME else f", {why}"
     return ColumnLine(column.name, column.dtype, column.shape, rows, shown, role)

@@ -149,6 +149,42 @@ def test_missing_values_are_filled_with_0_or_where_that_is_no_value_with_the_med
     assert pasted.episodes[0].observation[3, 0] == np.float32(median)
 
 
+def test_marks_of_missing_values_are_no_part_of_ranges_and_medians(paste):
+    """Heat is 20.5, 21.5, ..., 29.5 ten times over, and -999 on four rows that held 20.5, so its known median is 25.5 of 96 values."""
+    heat, noise = np.tile(np.arange(20.5, 30), 10), np.random.default_rng(0).normal(size=100)
+    heat[[0, 30, 50, 90]] = -999
+    table = pd.DataFrame({"run": np.repeat(np.arange(10), 10), "heat": heat, "drift": noise, "push": noise % 1, "taste": noise})
+    roles = {"observation": ["heat", "drift"], "action": ["push"], "reward": ["taste"]}
+    drift = float(f"{np.median(noise):.4g}")
+    table.to_csv("marks.csv", index=False)
+    found = inspect(Path("marks.csv"), roles)
+    pasted = paste(found)
+    assert pasted.options["observation"] == {"columns": ["heat", "drift"], "missing": [25.5, drift], "missing_marks": [-999]}
+    assert "# guessed: -999 seems to stand for a missing value" in found.entry
+    assert next(line.range for line in found.columns if line.name == "heat") == "20.5 to 29.5, without -999"
+    assert "'missing' fills it" in next(oddity.answer for oddity in found.oddities if oddity.kind == "sentinel")
+    assert pasted.episodes[0].observation[:2, 0].tolist() == [25.5, 21.5]
+    table.assign(heat=np.where(heat == -999, -999, heat - 25)).to_csv("zero.csv", index=False)
+    assert paste(inspect(Path("zero.csv"), roles)).options["observation"]["missing"] == 0.0
+    whole = table.assign(heat=np.where(heat == -999, -999, heat - 0.5).astype(int)).drop(columns="drift")
+    whole.to_csv("whole.csv", index=False)
+    told = paste(inspect(Path("whole.csv"), {**roles, "observation": ["heat"]})).options["observation"]
+    assert told == {"columns": "heat", "missing": 25.0, "missing_marks": [-999]}
+
+
+def test_a_mark_that_another_column_holds_as_a_value_is_kept(paste):
+    rng = np.random.default_rng(0)
+    heat = rng.uniform(20, 30, 100)
+    heat[[0, 30, 50, 90]] = -999
+    depth = np.where(np.arange(100) == 7, -999.0, rng.uniform(-2000, 0, 100))
+    pd.DataFrame(
+        {"run": np.repeat(np.arange(10), 10), "heat": heat, "depth": depth, "push": heat % 1, "taste": rng.normal(size=100)}
+    ).to_csv("marks.csv", index=False)
+    found = inspect(Path("marks.csv"), {"observation": ["heat", "depth"], "action": ["push"], "reward": ["taste"]})
+    assert paste(found).options["observation"] == ["heat", "depth"]
+    assert next(oddity.answer for oddity in found.oddities if oddity.kind == "sentinel").startswith("Kept; 'missing_marks'")
+
+
 def ovens(walk) -> pd.DataFrame:
     """Rows of a table whose action is one of three words, with a text that changes within episodes and one that does not."""
     data = walk(LENGTHS)
