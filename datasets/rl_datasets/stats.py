@@ -203,5 +203,5 @@ def _require_finite(name: str, *arrays: Sequence[float] | np.ndarray) -> None:
     if not all(np.isfinite(array).all() for array in arrays):
         raise HindcastError(
             f"Statistics of '{name}' are not finite, but learners normalise by them. Set the check 'finite' to 'fail' "
-            "to find the episode and step, and mend or drop it in the builder."
+            "to find the episode and step, and mend or drop it in the builder ('missing' in an import fills it)."
         )

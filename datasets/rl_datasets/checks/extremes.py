@@ -277,7 +277,8 @@ OUTLIERS = Check(
     "outliers",
     "A value of a float observation, action or reward that is finite and yet far beyond the range of the others, such as a single 1e30.",
     "One of them sets the scale of normalisation, and of a loss, for all.",
-    "Mend or drop the step in the builder, or raise factor under 'checks' where such values occur.",
+    "Mend or drop the step in the builder (`missing_marks` with `missing` in an import, where the value stands for a missing one), or "
+    "raise factor under 'checks' where such values occur.",
     OutlierOptions,
     _Outliers,
 )

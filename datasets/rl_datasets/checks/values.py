@@ -149,7 +149,7 @@ FINITE = Check(
     "finite",
     "NaN or infinity in any array of floats.",
     "One of them makes every parameter of a learner NaN.",
-    "Find where the builder or the simulator makes it, and mend or drop the episode.",
+    "Find where the builder or the simulator makes it, and mend or drop the episode (`missing` in an import fills it).",
     Options,
     per_block(_finite),
 )
