@@ -141,6 +141,7 @@ def load_bundle(path: Path | str) -> Bundle:
     Raises HindcastError where the folder holds no bundle, or one that is damaged, of another format or of other code of the user's.
     """
     path = Path(path)
+    _require_one(path)
     description = read_json(path / DESCRIPTION)
     found = description.get("format") if isinstance(description, dict) else type(description).__name__
     if found != FORMAT:
@@ -162,6 +163,14 @@ def load_bundle(path: Path | str) -> Bundle:
             f"{path} was written by another version of the learner '{description.get('algorithm')}' and does not fit this one ({error}). "
             "Train it again with 'dvc repro'."
         ) from error
+
+
+def _require_one(path: Path) -> None:
+    """Raises HindcastError where the folder is that of an experiment, which holds a policy for each seed."""
+    inner = sorted(description.parent for description in path.glob(f"policies/seed_*/{DESCRIPTION}"))
+    if inner and not (path / DESCRIPTION).exists():
+        shown = ", ".join(folder.relative_to(path).as_posix() for folder in inner[:3]) + (", ..." if len(inner) > 3 else "")
+        raise HindcastError(f"{path} holds the policies of {len(inner)} seeds, but one policy is expected. Give one of them: {shown}.")
 
 
 def stack_bundles(bundles: Sequence[Bundle]) -> Callable[[Tree], np.ndarray]:

@@ -200,6 +200,14 @@ def test_says_what_is_wrong_with_a_folder(tmp_path: Path, damage: Any, message: 
         load_bundle(tmp_path / "b")
 
 
+def test_names_the_policies_of_an_experiment_whose_folder_is_given(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        save(tmp_path / f"walk/policies/seed_{seed}")
+    told = r"walk holds the policies of 2 seeds, but one policy is expected. Give one of them: policies/seed_0, policies/seed_1\.$"
+    with pytest.raises(HindcastError, match=told):
+        load_bundle(tmp_path / "walk")
+
+
 def test_says_when_the_learner_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save(tmp_path / "b")
     module = load_learner("bc")
