@@ -17,6 +17,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.files import read_json, replacing, write_json, write_text
 from rl_datasets.page.html import number
 from rl_datasets.words import count
+from trainer.fitted_q.summary import INTERVAL
 from trainer.metrics import CONFIDENCE
 
 PAGE = "index.html"
@@ -84,6 +85,7 @@ def _estimate_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     played = any("discounted_return_mean" in row for row in rows)
     columns = ("estimate", f"{CONFIDENCE:.0%} interval", *(["played"] if played else []), "off by", "warnings")
     table = _table("Discounted returns as the data alone tell them (fitted Q)", *columns)
+    table.caption, table.caption_justify = INTERVAL, "left"
     for dataset, members in _by_dataset(rows):
         table.add_section()
         table.add_row(dataset, f"behaviour {number(members[0]['fitted_q_behaviour'])}", style="dim")

@@ -8,7 +8,7 @@ import numpy as np
 from pipelines.reporting.results import ExperimentResult
 from rl_datasets.page.charts import Distribution, distribution_chart
 from rl_datasets.page.html import details, figure, heads, number, paragraphs, section, table
-from trainer.fitted_q.summary import PREFIX
+from trainer.fitted_q.summary import INTERVAL, PREFIX
 
 COLUMNS = ("Experiment", "Algorithm", "Estimate", "Behaviour", "Difference", "Calibration", "Far actions", "Gamma", "Episodes", "Warnings")
 
@@ -21,7 +21,8 @@ def estimates_section(by_dataset: Mapping[str, Sequence[ExperimentResult]]) -> s
     experiments = [experiment for members in by_dataset.values() for experiment in members]
     intro = (
         "<p>Discounted returns of the policies as the data alone tell them. Read an estimate beside the calibration, which is how far the "
-        "same estimator is off for the behaviour, where the truth is known.</p>"
+        "same estimator is off for the behaviour, where the truth is known. "
+        f"{INTERVAL}</p>"
     )
     figures = "".join(_figure(name, members) for name, members in by_dataset.items())
     assumed = paragraphs(sorted({note for experiment in experiments for note in experiment.notes if note.startswith(ASSUMED)}))

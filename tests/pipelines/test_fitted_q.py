@@ -18,6 +18,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import Manifest, read_manifest, write_manifest
 from rl_datasets.rlds import write_rlds
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
+from trainer.fitted_q.summary import INTERVAL
 
 pytestmark = pytest.mark.slow
 OUT = paths.EVALS / "walk_bc"
@@ -150,6 +151,8 @@ def test_the_report_shows_estimates_where_nothing_was_played(evaluated: dict[str
     console.print(report.results_table())
     text = console.export_text()
     assert "Discounted returns as the data alone tell them (fitted Q)" in text
+    assert INTERVAL in text
+    assert INTERVAL in page
     assert "Returns of the final policies" not in text
     assert max(map(len, text.splitlines())) <= 80
 

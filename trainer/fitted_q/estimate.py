@@ -139,10 +139,12 @@ def _value(fitted_q: FittedQ, critic: Tree, subject: Subject, observation: Tree,
 
 
 def _moved(rows: Sequence[Row]) -> np.ndarray:
-    """[S + 1]: how much the estimates changed over the last fifth of the points."""
-    points = [row.metrics["value"] for row in rows if row.split == VALIDATION]
-    before = points[max(0, len(points) - 1 - max(1, len(points) // 5))]
-    return np.asarray(points[-1], np.float64) - np.asarray(before, np.float64)
+    """[S + 1]: the change of each estimate from where it was farthest from its end, of the points of the last half of the updates."""
+    points = np.array([row.metrics["value"] for row in rows if row.split == VALIDATION], np.float64)
+    changes = points[-1] - points[len(points) // 2 - 1 if len(points) > 1 else 0 :]
+    farthest = np.abs(changes).argmax(axis=0)
+    moved: np.ndarray = np.take_along_axis(changes, farthest[None], axis=0)[0]
+    return moved
 
 
 def _far(fitted_q: FittedQ, policies: Sequence[Bundle], reader: RldsReader, train: str, held_out: str) -> np.ndarray:

@@ -5,8 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trainer.fitted_q.estimate import _moved
 from trainer.fitted_q.params import FittedQParams
 from trainer.fitted_q.summary import Estimate, Limits, limits_of, notes
+from trainer.points import VALIDATION, Row
 
 E = 40
 
@@ -45,7 +47,7 @@ def test_numbers_by_hand() -> None:
     assert (found["fitted_q_behaviour"], found["fitted_q_behaviour_value"], found["fitted_q_calibration"]) == (3, 3.5, 0.5)
     assert (found["fitted_q_difference"], found["fitted_q_far_share"], found["fitted_q_cut_share"]) == (3, pytest.approx(0.15), 0)
     assert (found["fitted_q_episodes"], found["fitted_q_flags"]) == (E, 0)
-    assert estimate(values=np.ones((1, E)), far=np.zeros(1)).metrics()["fitted_q_seed_std"] is None
+    assert estimate(values=np.ones((1, E)), moved=np.zeros(2), far=np.zeros(1)).metrics()["fitted_q_seed_std"] is None
 
 
 def test_what_came_after_a_cut_is_the_behaviours_too() -> None:
@@ -59,7 +61,9 @@ def test_what_came_after_a_cut_is_the_behaviours_too() -> None:
     ("kind", "changes", "words"),
     [
         ("impossible", {"limits": Limits(-10.0, 6.9)}, "7 is no discounted return of these rewards, which lie between -10 and 6.9"),
-        ("not converged", {"moved": np.array([0.0, -0.36, 0.0])}, "an estimate changed by 0.36 in the last fifth of 10,000 updates"),
+        ("not converged", {"moved": np.array([0.0, -0.08, 0.0])}, "policy's estimate fell by 0.08 to 7 in the last half of 10,000 "),
+        ("not converged", {"moved": np.array([0.06, 0.0, 0.0])}, "a policy's estimate rose by 0.06 to 5 .* Raise updates, to 40,000"),
+        ("not converged", {"moved": np.array([0.0, 0.0, 0.08])}, "the behaviour's estimate rose by 0.08 to 3.5"),
         ("not converged", {"moved": np.array([0.0, np.nan, 0.0])}, "Raise updates"),
         ("calibration", {"behaviour_value": np.full(E, -0.5)}, "off by -3.5: more than the 3 by which the policy is said to differ"),
         ("support", {"far": np.array([0.2, 0.4])}, "at 30% of held-out states the policy acts farther"),
@@ -81,8 +85,32 @@ def test_a_sign_of_trouble_is_told(kind: str, changes: dict[str, Any], words: st
 
 def test_without_such_signs_nothing_is_told() -> None:
     assert kinds(estimate()) == []
-    assert kinds(estimate(moved=np.array([0.34, 0, 0]), far=np.array([0.25, 0.25]), limits=Limits(5, 7))) == []
+    assert kinds(estimate(moved=np.array([0.04, -0.06, 0.06]), far=np.array([0.25, 0.25]), limits=Limits(5, 7))) == []
     assert kinds(estimate(is_terminal=np.zeros(E, bool), rest=np.full(E, 0.009))) == []
+
+
+def test_a_movement_is_seen_beside_the_difference_that_it_would_make() -> None:
+    """Of 100.5 beside 100, a movement of 0.8 takes all of the difference; where the calibration doubts it, that is told in its place."""
+    known, values = np.full(E, 100.0), np.full((1, E), 100.5)
+    given = {"values": values, "behaviour_return": known, "far": np.zeros(1), "limits": Limits(0.0, 200.0)}
+    assert kinds(estimate(**given, behaviour_value=known + 0.1, moved=np.array([0.8, 0.0]))) == ["not converged"]
+    assert kinds(estimate(**given, behaviour_value=known + 0.1, moved=np.array([0.4, 0.0]))) == []
+    assert kinds(estimate(**given, behaviour_value=known + 0.9, moved=np.array([0.8, 0.0]))) == ["calibration"]
+
+
+def test_the_movement_is_that_of_the_last_half_wherever_it_was_greatest() -> None:
+    """Two policies and the behaviour: one still rising, one that came back, and one that stands still after an early rise."""
+    points = [[0, 9, 0], [1, 9, 5], [2, 5, 6], [3, 9, 6], [4, 6, 6], [5, 5, 6]]
+    rows = [Row(step, VALIDATION, {"value": np.array(point)}) for step, point in enumerate(points)]
+    assert _moved(rows).tolist() == [3, -4, 0]
+    assert _moved(rows[-1:]).tolist() == [0, 0, 0]
+
+
+def test_printed_it_is_a_line_and_its_flags() -> None:
+    line, flag = str(estimate(far=np.ones(2))).splitlines()
+    intervals = "6 [5, 7], behaviour 3 [3, 3], difference 3 [2, 4], calibration 0.5 [0.5, 0.5]"
+    assert line == f"Fitted Q evaluation (gamma 0.99): {intervals}. Intervals leave out the estimator's own error."
+    assert flag.startswith("Fitted Q evaluation, support: at 100%")
 
 
 def test_limits_of_returns() -> None:
