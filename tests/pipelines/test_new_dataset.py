@@ -9,13 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 import rl_datasets.builders
+from pipelines.cli import app
 from pipelines.commands.new_dataset import run
 from pipelines.commands.params_text import insert_entry
 from pipelines.commands.templates import experiment_entry
 from pipelines.params import load_params, validate_all
 from rl_datasets.errors import HindcastError
+from rl_datasets.inspection.role_names import ROLES
 
 ROOT = Path(__file__).parents[2]
 ENTRY = "  new:\n    builder: gymnasium\n    version: 1.0.0\n    seed: 0\n    source: lock\n    options: {env_id: A}\n"
@@ -152,3 +155,8 @@ def test_an_entry_goes_to_the_end_of_its_section(text):
 def test_a_section_in_brackets_is_left_to_the_user():
     with pytest.raises(HindcastError, match="not written as a block of lines"):
         insert_entry("datasets: {a: {x: 1}}\n", "new", ENTRY)
+
+
+def test_the_help_of_inspect_says_what_each_role_is():
+    told = CliRunner().invoke(app, ["inspect", "--help"], env={"COLUMNS": "120"}).output
+    assert all(f"{role}: {words}" in told for role, words in ROLES.items())
