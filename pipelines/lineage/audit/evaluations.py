@@ -56,8 +56,7 @@ def _expected(scene: Scene, stage: Stage, manifest: Manifest, played: Played, co
     if played.returns:
         expected |= expected_metrics(played)
         if seed is not None:
-            references = _references(scene, manifest)
-            expected |= drawn_metrics(played, seed) | {"normalized_score": score(expected["return_mean"], references)}
+            expected |= drawn_metrics(played, seed) | _scored(scene, manifest, expected["return_mean"])
     return expected | _of_the_data(scene, manifest)
 
 
@@ -122,11 +121,11 @@ def _metrics(
         yield holds(stage.name, link, where)
 
 
-def _references(scene: Scene, manifest: Manifest) -> Mapping[str, Any] | None:
-    """The reference returns that scores are normalised by, as the policies have them."""
+def _scored(scene: Scene, manifest: Manifest, return_mean: float) -> dict[str, Any]:
+    """The score by the reference returns that the policies have; nothing where none is here."""
     policies = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.MODELS.as_posix()}/")]
-    references: Mapping[str, Any] | None = scene.mapping(f"{policies[0]}/{BUNDLE_FILE}")["spec"].get("reference_returns")
-    return references
+    descriptions = [found for path in policies if (found := scene.json(f"{path}/{BUNDLE_FILE}")) is not None]
+    return {"normalized_score": score(return_mean, descriptions[0]["spec"].get("reference_returns"))} if descriptions else {}
 
 
 def _of_the_data(scene: Scene, manifest: Manifest) -> dict[str, Any]:
