@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from pipelines.commands.params_text import insert_entry
 
@@ -36,7 +37,7 @@ def test_from_a_csv_to_an_evaluated_policy(project):
     assert "drive" in outputs["inspect"]
     entry, _, experiment = outputs["inspect"].partition("'dvc repro'.\n\n")[2].partition("\nTo train on it, paste under 'experiments'")
     assert "evaluate: {episodes: 20, seed: 0}" in experiment
-    assert "ends: {kind: ids, column: drive, sequence: tick}" in entry
+    assert YAML(typ="safe").load(entry)["hill"]["options"]["ends"] == {"kind": "ids", "column": "drive", "sequence": "tick"}
     pasted = insert_entry((ROOT / "params.yaml").read_text(), "hill", entry)
     assert pasted in (project.root / "params.yaml").read_text() or entry in (project.root / "params.yaml").read_text()
     rows = (project.root / "data/hill.csv").read_text().splitlines()[1:]
