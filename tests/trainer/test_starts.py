@@ -21,6 +21,6 @@ def start(algorithm: str, sizes: tuple[int, ...], cache: Path, timeout: float = 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("algorithm", "sizes"), [("bc", LARGE), ("iql", SMALL)])
+@pytest.mark.parametrize(("algorithm", "sizes"), [("bc", LARGE), ("iql", SMALL), ("cql", (64, 2, 16, 256))])
 def test_a_start_ends(algorithm: str, sizes: tuple[int, ...], tmp_path_factory: pytest.TempPathFactory) -> None:
     start(algorithm, sizes, tmp_path_factory.getbasetemp() / "compiled")
