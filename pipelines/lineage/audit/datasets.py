@@ -5,17 +5,16 @@ Only a deep audit comes here: whatever manifests, dvc.lock and records say of th
 
 import csv
 import io
-import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pipelines import paths
 from pipelines.lineage.audit.contents import Workspace
-from pipelines.lineage.audit.findings import Finding, broken, compared, holds, listed, unknown
+from pipelines.lineage.audit.findings import Finding, broken, compared, holds, is_close, listed, unknown
 from pipelines.lineage.audit.scene import Scene
 from pipelines.lineage.changes import flat
 from pipelines.lineage.stages import Stage
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pipelines.lineage.audit.episodes import Read
 
 DESCRIPTION, STATISTICS, EPISODES, QUARANTINE = "dataset_info.json", "stats.json", "episodes.csv", "quarantine"
-TOLERANCE = 1e-9  # relative; sums of other blocks may differ in the last digits
 KEPT, LARGEST_KEPT = 16, 100_000  # data sets whose contents stay known, and episodes of the largest of them
 
 
@@ -103,7 +101,7 @@ def _statistics(scene: Scene, stage: Stage, folder: str, read: "Read", mend: str
     if stated is None or read.statistics is None:
         return
     expected, found = flat(read.statistics), flat(stated)
-    differing = sorted(name for name in {*expected, *found} if not _is_close(found.get(name), expected.get(name)))
+    differing = sorted(name for name in {*expected, *found} if not is_close(found.get(name), expected.get(name)))
     link = f"statistics {where}"
     if differing:
         wanted, is_so = (f"{differing[0]} = {values.get(differing[0])}" for values in (expected, found))
@@ -225,11 +223,3 @@ def _number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
-
-
-def _is_close(found: Any, expected: Any) -> bool:
-    if isinstance(expected, list):
-        return isinstance(found, list) and len(found) == len(expected) and all(map(_is_close, found, expected))
-    if isinstance(expected, float) and isinstance(found, int | float):
-        return math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    return bool(found == expected)

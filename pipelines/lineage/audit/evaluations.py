@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pipelines import paths
 from pipelines.lineage.audit import estimates
 from pipelines.lineage.audit.estimates import Columns, columns_of
-from pipelines.lineage.audit.findings import Finding, broken, compared, holds
+from pipelines.lineage.audit.findings import Finding, broken, compared, holds, is_close
 from pipelines.lineage.audit.models import flat_experiment
 from pipelines.lineage.audit.played import Played, drawn_metrics, expected_metrics, expected_seeds, played_of, score
 from pipelines.lineage.audit.scene import BUNDLE_FILE, Scene
@@ -18,7 +17,6 @@ from rl_datasets.manifest import FILE_NAME, Manifest
 
 EPISODES, METRICS, SUMMARY, STATISTICS = "episodes.csv", "metrics.json", "summary.json", "stats.json"
 TABLES = (EPISODES, "fitted_q.csv")
-TOLERANCE = 1e-9  # relative, between two ways to sum the same numbers
 
 
 def check_evaluation(scene: Scene, stage: Stage) -> Iterator[Finding]:
@@ -112,7 +110,7 @@ def _metrics(
 ) -> Iterator[Finding]:
     """That the metrics are those that the tables and the data give."""
     where = f"{folder}/{METRICS}"
-    differing = [name for name, value in expected.items() if not _is_close(metrics.get(name), value)]
+    differing = [name for name, value in expected.items() if not is_close(metrics.get(name), value)]
     link, mend = f"numbers in {where}", scene.mend(where, stage.name)
     if differing:
         wanted, found = ({name: values.get(name) for name in differing} for values in (expected, metrics))
@@ -133,11 +131,3 @@ def _of_the_data(scene: Scene, manifest: Manifest) -> dict[str, Any]:
     splits = [entry.path for entry in manifest.inputs if entry.path.startswith(f"{paths.SPLITS.as_posix()}/")]
     statistics = scene.json(f"{splits[0]}/{STATISTICS}") if splits else None
     return {"behaviour_return_mean": statistics["episode_return"]["mean"]} if statistics else {}
-
-
-def _is_close(found: Any, expected: Any) -> bool:
-    if isinstance(expected, list):
-        return isinstance(found, list) and len(found) == len(expected) and all(map(_is_close, found, expected))
-    if expected is None or not isinstance(found, int | float):
-        return bool(found == expected)
-    return math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)

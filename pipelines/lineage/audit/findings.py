@@ -1,13 +1,16 @@
 """What the audit says of one link: a verdict, what was expected and found, and how to mend it; and which damage caused which."""
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 from pipelines.lineage.graph import overlap
 
 LONGEST = 300  # characters of a value that are shown
 NAMED = 3  # of many names
+TOLERANCE = 1e-9  # relative, between two ways to sum the same numbers
 
 
 class Verdict(StrEnum):
@@ -74,6 +77,15 @@ def compared(stage: str, link: str, subjects: Paths, *, expected: object, found:
     if expected == found:
         return holds(stage, link, subjects)
     return broken(stage, link, subjects, expected=expected, found=found, mend=mend, related=related)
+
+
+def is_close(found: Any, expected: Any) -> bool:
+    """Whether two values of JSON are equal; floats, also those in lists, but for the last digits."""
+    if isinstance(expected, list):
+        return isinstance(found, list) and len(found) == len(expected) and all(map(is_close, found, expected))
+    if isinstance(expected, float) and isinstance(found, int | float):
+        return math.isclose(found, expected, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(found == expected)
 
 
 def _paths(paths: Paths) -> tuple[str, ...]:
