@@ -14,7 +14,7 @@ from json.encoder import encode_basestring_ascii
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.parts import alike, parts
+from rl_datasets.parts import alike, parts, side_by_side
 from rl_datasets.recorded import EndToEnd
 from rl_datasets.schema import Episode, named_leaves
 
@@ -38,7 +38,7 @@ def content_keys(episodes: EndToEnd) -> list[str]:
         count, pieces = int(steps[group[0]]), list[bytes | np.ndarray]()
         for (name, array), (content, size) in zip(arrays, contents, strict=True):
             pieces += _header(name, array.dtype, (count, *array.shape[1:])), parts(content, starts[group] * size, count * size)
-        rows = _side_by_side([*pieces, _ending(episodes.is_terminal[group[0]])], len(group))
+        rows = side_by_side([*pieces, _ending(episodes.is_terminal[group[0]])], len(group))
         keys[group] = [hashlib.sha256(row).hexdigest() for row in rows]
     for one in which.others:
         some = slice(*episodes.starts[one : one + 2].tolist())
@@ -140,16 +140,6 @@ def _bytes_of_rows(array: np.ndarray) -> tuple[np.ndarray, int]:
     """Returns the bytes of an array, [L] uint8, and how many there are to a row."""
     content = np.frombuffer(_bytes(array), np.uint8) if array.size else np.zeros(0, np.uint8)
     return content, len(content) // max(len(array), 1)
-
-
-def _side_by_side(pieces: Sequence[bytes | np.ndarray], rows: int) -> np.ndarray:
-    """Returns [rows, size] uint8 from pieces that are the same in all rows, or [rows, size of the piece]."""
-    arrays = [np.frombuffer(piece, np.uint8) if isinstance(piece, bytes) else piece for piece in pieces]
-    joined, place = np.empty((rows, sum(array.shape[-1] for array in arrays)), np.uint8), 0
-    for array in arrays:
-        joined[:, place : place + array.shape[-1]] = array
-        place += array.shape[-1]
-    return joined
 
 
 def _literal(text: str) -> str:

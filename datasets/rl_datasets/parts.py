@@ -51,6 +51,16 @@ def put(out: np.ndarray, places: np.ndarray, content: np.ndarray, starts: np.nda
         target[place : place + size] = source[start : start + size]
 
 
+def side_by_side(pieces: Sequence[bytes | memoryview | np.ndarray], rows: int) -> np.ndarray:
+    """Returns [rows, size] uint8 from pieces that are the same in all rows, or [rows, size of the piece]."""
+    arrays = [piece if isinstance(piece, np.ndarray) else np.frombuffer(piece, np.uint8) for piece in pieces if len(piece)]
+    joined, place = np.empty((rows, sum(array.shape[-1] for array in arrays)), np.uint8), 0
+    for array in arrays:
+        joined[:, place : place + array.shape[-1]] = array
+        place += array.shape[-1]
+    return joined
+
+
 def _windows(content: np.ndarray, size: int) -> np.ndarray:
     """Every part of this size, overlapping, as one value each."""
     return np.ndarray(len(content) - size + 1, f"V{size}", content, strides=(1,))

@@ -107,21 +107,27 @@ class EndToEnd:
         return Recorded(episode, None if self.flags is None else self.flags[rows])
 
 
-def alone(episode: Episode) -> EndToEnd:
-    """Returns one episode as those of an EndToEnd, its arrays as they are."""
+def end_to_end(episodes: Sequence[Episode], metadata: Sequence[Mapping[str, str | int | float]] | None = None) -> EndToEnd:
+    """Returns episodes of one nesting together, one alone without a copy. metadata: of each, instead of its own."""
+    first, labels = episodes[0], metadata or [episode.metadata for episode in episodes]
+    leaves = [tree.flatten(episode.observation) for episode in episodes]
     return EndToEnd(
-        episode.observation,
-        tuple(tree.flatten(episode.observation)),
-        episode.action,
-        episode.reward,
-        episode.discount,
+        first.observation,
+        tuple(map(_joined, zip(*leaves, strict=True))),
+        _joined([episode.action for episode in episodes]),
+        _joined([episode.reward for episode in episodes]),
+        _joined([episode.discount for episode in episodes]),
         None,
-        np.array([0, len(episode.reward)]),
-        [episode.episode_id],
-        np.array([episode.is_terminal]),
-        {name: [value] for name, value in episode.metadata.items()},
-        episode.step_metadata,
+        np.cumsum([0, *(len(episode.reward) for episode in episodes)]),
+        [episode.episode_id for episode in episodes],
+        np.array([episode.is_terminal for episode in episodes]),
+        {name: [label.get(name) for label in labels] for name in dict.fromkeys(name for label in labels for name in label)},
+        {name: _joined([episode.step_metadata[name] for episode in episodes]) for name in first.step_metadata},
     )
+
+
+def _joined(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
 class Damage(NamedTuple):

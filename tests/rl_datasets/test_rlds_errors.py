@@ -7,7 +7,9 @@ import pytest
 
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import replacing
-from rl_datasets.rlds import read_episodes, read_spec, shards, write_rlds, writer
+from rl_datasets.rlds import features, read_episodes, read_spec, shards, write_rlds, writer
+from rl_datasets.rlds.example import flags_feature
+from rl_datasets.rlds.features import encode_episode
 from rl_datasets.schema import ArraySpec, EnvSpec
 
 
@@ -152,37 +154,50 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", [*FAULTS, "metadata", "type of metadata", "fewer metadata"])
+@pytest.mark.parametrize("fault", [*FAULTS, "metadata", "type of metadata", "fewer metadata", "flags"])
 def test_a_fault_in_memory_is_noticed(vector, tmp_path, monkeypatch, fault):
     others = {"metadata": {"score": 0.5}, "type of metadata": {"seed": 7.0}}
 
-    def faulty(episode, metadata):
+    def faulty(episode):
+        metadata = episode.metadata
         if episode.episode_id == "episode-07":
             episode = dataclasses.replace(episode, **FAULTS.get(fault, lambda _: {})(episode))
             metadata = (
                 {k: v for k, v in metadata.items() if k != "score"} if fault == "fewer metadata" else metadata | others.get(fault, {})
             )
-        return encode(episode, metadata)
+            if fault == "flags":
+                with monkeypatch.context() as patch:
+                    patch.setattr(features, "_flags", endless)
+                    return encode_episode(episode, metadata)
+        return encode_episode(episode, metadata)
 
-    encode = writer.encode_episode
-    monkeypatch.setattr(writer, "encode_episode", faulty)
-    with pytest.raises(HindcastError, match="'episode-07' was encoded as something else"):
+    flags = features._flags
+
+    def endless(length, is_terminal):
+        return {**flags(length, is_terminal), "steps/is_last": flags_feature(bytes(length + 1))}
+
+    def encode(episodes):
+        return [faulty(episodes.recorded(number).episode) for number in range(len(episodes.episode_id))]
+
+    monkeypatch.setattr(writer, "encode_together", encode)
+    with pytest.raises(HindcastError, match=r"first 'episode-07'|cannot be decoded") as error:
         write(vector, tmp_path)
+    assert "read back after writing" in str(error.value)
 
 
 def test_a_fault_on_the_way_to_the_disk_is_noticed(vector, tmp_path, monkeypatch):
     """Records that are valid, but not where they were put."""
     write_records = shards.write_records
     monkeypatch.setattr(shards, "write_records", lambda file, records: write_records(file, [records[i] for i in (0, 1, 3, 2)]))
-    with pytest.raises(HindcastError, match="6 episodes differ from what was written, first 'episode-02'"):
+    with pytest.raises(HindcastError, match="read back after writing, 2 of 4 episodes differ from what was written, first 'episode-02'"):
         write(vector, tmp_path, shards=3)
 
 
 def test_a_description_of_other_data_is_noticed(vector, tmp_path, monkeypatch):
     other = dataclasses.replace(vector.spec, observation=ArraySpec((2, 2), "float32"))
-    features = writer.dataset_features
-    monkeypatch.setattr(writer, "dataset_features", lambda _, columns: features(other, columns))
-    with pytest.raises(HindcastError, match="00000-of-00003, read back after writing, is described as something else"):
+    described = writer.dataset_features
+    monkeypatch.setattr(writer, "dataset_features", lambda _, columns: described(other, columns))
+    with pytest.raises(HindcastError, match="00000-of-00003: read back after writing, 4 of 4 episodes differ"):
         write(vector, tmp_path, shards=3)
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 from rl_datasets.digest import content_key, content_keys, episode_digest, episode_digests
 from rl_datasets.errors import HindcastError
-from rl_datasets.recorded import EndToEnd, Recorded, alone
+from rl_datasets.recorded import EndToEnd, Recorded, end_to_end
 from rl_datasets.rlds import RldsReader, write_rlds
+from rl_datasets.rlds.features import encode_episode, encode_together
 from rl_datasets.rlds.framing import HEAD, TAIL, blocks, checksums_hold, masked_checksums
 from rl_datasets.rlds.together import read_together
 from rl_datasets.schema import ArraySpec, EnvSpec, Episode
@@ -39,6 +41,12 @@ def plain(index: int) -> Episode:
     }
     reward = np.sin(np.arange(steps, dtype=np.float32) + index)
     return Episode(f"{index}", position, action, reward, np.ones(steps, np.float32), index % 9 > 0, metadata)
+
+
+def even(index: int) -> Episode:
+    """Each of whose actions takes one byte, and whose last step's, as the record's, is zero."""
+    episode = plain(index)
+    return dataclasses.replace(episode, action=np.minimum(episode.action, 1), metadata={**episode.metadata, "seed": 0, "policy": "same"})
 
 
 def nested(index: int) -> Episode:
@@ -73,7 +81,7 @@ def together(reader: RldsReader) -> list[tuple[Any, ...]]:
     found = []
     for shard in reader.shards("train"):
         for item in read_together(reader, shard, with_step_metadata=True):
-            episodes = alone(item.episode) if isinstance(item, Recorded) else item
+            episodes = end_to_end([item.episode]) if isinstance(item, Recorded) else item
             keys = content_keys(episodes)
             rest = episodes.lengths.tolist(), episodes.returns.tolist(), episodes.is_terminal.tolist()
             found += zip(episodes.episode_id, keys, episode_digests(episodes, keys), *rest, strict=True)
@@ -92,6 +100,13 @@ def taken(reader: RldsReader) -> list[EndToEnd]:
     items = [item for shard in reader.shards("train") for item in read_together(reader, shard)]
     assert all(isinstance(item, EndToEnd) for item in items)
     return items
+
+
+@pytest.mark.parametrize("count", [1, 5, 240])
+@pytest.mark.parametrize("make", [plain, even, nested, beside])
+def test_records_of_many_are_those_of_the_episodes(make: Callable[[int], Episode], count: int) -> None:
+    episodes = [make(index) for index in range(count)]
+    assert encode_together(end_to_end(episodes)) == [encode_episode(episode, episode.metadata) for episode in episodes]
 
 
 def test_statistics_of_many_are_those_of_the_episodes(tmp_path: Path) -> None:

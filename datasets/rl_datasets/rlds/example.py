@@ -10,6 +10,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from rl_datasets.parts import side_by_side
+
 _FIRST = b"\x0a"  # field 1, length-delimited: Example.features, Features.feature, a map entry's key, <kind>List.value, Feature.bytes_list
 _SECOND = b"\x12"  # field 2: a map entry's value, Feature.float_list
 _THIRD = b"\x1a"  # field 3: Feature.int64_list
@@ -29,6 +31,16 @@ def encode_example(features: Mapping[str, Feature]) -> bytes:
     pieces = frame.copy()
     pieces[2::2] = [contents[place] for place in order]
     return b"".join(pieces)
+
+
+def encode_examples(features: Mapping[str, tuple[bytes, Content | np.ndarray]], count: int) -> list[bytes]:
+    """Returns as many Examples as `encode_example` would make one by one. Contents are the same in all, or [count, size] uint8."""
+    contents = [content for _, content in features.values()]
+    sizes = [content.shape[1] if isinstance(content, np.ndarray) else len(content) for content in contents]
+    order, frame = _frame(tuple(features), tuple([kind for kind, _ in features.values()]), tuple(sizes))
+    pieces: list[Content | np.ndarray] = [*frame]
+    pieces[2::2] = [contents[place] for place in order]
+    return [row.tobytes() for row in side_by_side(pieces, count)]
 
 
 def float_feature(array: np.ndarray) -> Feature:

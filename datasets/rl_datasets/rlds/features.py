@@ -15,10 +15,14 @@ import tensorflow_datasets as tfds
 import tree
 
 from rl_datasets.errors import HindcastError
+from rl_datasets.parts import alike, parts
+from rl_datasets.recorded import EndToEnd
 from rl_datasets.rlds.example import (
+    Content,
     Feature,
     bytes_feature,
     encode_example,
+    encode_examples,
     flags_feature,
     float_feature,
     int64_feature,
@@ -92,6 +96,44 @@ def encode_episode(episode: Episode, metadata: Mapping[str, str | int | float]) 
     for key, value in metadata.items():
         features[key] = _encode_metadata(value)
     return encode_example(features)
+
+
+def encode_together(episodes: EndToEnd) -> list[bytes]:
+    """Returns what `encode_episode` makes of each of many episodes, which all have the same metadata."""
+    count, starts, steps = len(episodes.episode_id), episodes.starts[:-1], np.diff(episodes.starts)
+    arrays = {"steps/action": episodes.action, "steps/reward": episodes.reward, "steps/discount": episodes.discount}
+    names = [name for name, _ in named_leaves(episodes.nest, "steps/observation")]
+    arrays |= dict(zip(names, episodes.observation, strict=True))
+    arrays |= {f"steps/{STEP_METADATA}/{name}": array for name, array in episodes.step_metadata.items()}
+    even = {name: feature for name, array in arrays.items() if _is_even(array, feature := _encode_array(array))}
+    each = {name: [*map(_encode_array, np.split(array, starts[1:]))] for name, array in arrays.items() if name not in even}
+    each["episode_id"] = [bytes_feature([name.encode()]) for name in episodes.episode_id]
+    each |= {name: [*map(_encode_metadata, values)] for name, values in episodes.metadata.items()}  # type: ignore[arg-type]
+    kinds = 2 * steps + episodes.is_terminal
+    for encoded in each.values():
+        sizes = np.array([len(content) for _, content in encoded])
+        kinds = np.unique(kinds * (sizes.max() + 1) + sizes, return_inverse=True)[1]
+    contents = {name: np.frombuffer(content, np.uint8) for name, (_, content) in even.items()}
+    records, which = np.empty(count, object), alike(kinds)
+    for group in which.groups:
+        length, rows = int(steps[group[0]]), group.tolist()
+        features: dict[str, tuple[bytes, Content | np.ndarray]] = {**_flags(length - 1, bool(episodes.is_terminal[group[0]]))}
+        for name, (kind, _) in even.items():
+            size = len(contents[name]) // len(episodes.reward)
+            features[name] = kind, parts(contents[name], starts[group] * size, length * size)
+        for name, encoded in each.items():
+            joined = b"".join([encoded[row][1] for row in rows])
+            features[name] = encoded[rows[0]][0], np.frombuffer(joined, np.uint8).reshape(len(rows), -1)
+        records[group] = encode_examples(features, len(rows))
+    for other in which.others:
+        episode = episodes.recorded(other).episode
+        records[other] = encode_episode(episode, episode.metadata)
+    return list(records)
+
+
+def _is_even(array: np.ndarray, feature: Feature) -> bool:
+    """Whether each step of an encoded array takes as many bytes."""
+    return array.dtype.kind == "f" or len(feature[1]) == array.size or (array.dtype == np.uint8 and array.ndim > 1)
 
 
 def flat_features(features: Any, root: str = "") -> dict[str, Any]:

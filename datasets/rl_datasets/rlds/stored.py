@@ -97,13 +97,6 @@ class StoredArray:
             raise ValueError(f"{self.key.decode()} holds no whole number of steps")
         return array, counts
 
-    def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
-        """Whether what decodes from a record is this array, bit for bit."""
-        if self._is_plain and array.dtype == self._dtype:  # then its bytes are what is stored
-            return stored.kind == FLOATS and record[stored.start : stored.end] == array.tobytes()
-        found = self.decode(record, stored)
-        return found.dtype == array.dtype and found.shape == array.shape and found.tobytes() == array.tobytes()
-
     def _flat(self, record: bytes, stored: StoredList) -> np.ndarray:
         if self._encoding == "none":
             if self._dtype.kind == "f":
@@ -131,10 +124,6 @@ class StoredTexts:
         each = lists.each()
         return np.array([value.decode() for values in each for value in values], object), np.array([len(values) for values in each])
 
-    def holds(self, record: bytes, stored: StoredList, array: np.ndarray) -> bool:
-        """Whether what decodes from a record are these texts."""
-        return strings(record, stored) == [text.encode() for text in array]
-
 
 class StoredColumn:
     """How one string or number an episode comes back from an Example. array: how a number is stored; None for a text."""
@@ -143,7 +132,6 @@ class StoredColumn:
         self.key = name.encode()
         self._array = array
         self._is_integer = array is not None and array.is_integer
-        self._last: tuple[tuple[int, bytes], str | int | float] | None = None  # what was decoded last
 
     def decode(self, record: bytes, stored: StoredList) -> str | int | float:
         """Raises ValueError where there is not exactly one value."""
@@ -163,17 +151,6 @@ class StoredColumn:
         if (counts != 1).any():
             raise ValueError(f"{self.key.decode()} has not one value in each episode")
         return [int(value) if isinstance(value, bool) else value for value in values.tolist()]
-
-    def holds(self, record: bytes, stored: StoredList, value: str | int | float) -> bool:
-        """Whether what decodes from a record is this value; one that is not a number is itself."""
-        found = self._kept(record, stored)
-        return type(found) is type(value) and (found == value or (found != found and value != value))
-
-    def _kept(self, record: bytes, stored: StoredList) -> str | int | float:
-        content = stored.kind, record[stored.start : stored.end]
-        if self._last is None or self._last[0] != content:  # most columns hold the same in one episode after another
-            self._last = content, self.decode(record, stored)
-        return self._last[1]
 
 
 def _texts(lists: StoredLists) -> list[str]:

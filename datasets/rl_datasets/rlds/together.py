@@ -4,12 +4,13 @@ Records of one size mostly have one form, so that one look at the first of them 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
 
 from rl_datasets.parts import FEWEST, Alike, alike, parts
-from rl_datasets.recorded import EndToEnd, Recorded
+from rl_datasets.recorded import EndToEnd, Recorded, end_to_end
 from rl_datasets.rlds.decoding import Layout, LayoutReader
 from rl_datasets.rlds.framing import HEAD, TAIL, blocks, checksums_hold
 from rl_datasets.rlds.reader import RldsReader, Shard
@@ -43,6 +44,12 @@ def read_together(
             raise ValueError("fewer episodes than there should be")
     except (ValueError, KeyError, OSError):
         yield from islice(reader.recorded_of(shard), number, None)
+
+
+def read_end_to_end(reader: RldsReader, shard: Shard, *, with_flags: bool = False, with_step_metadata: bool = False) -> Iterator[EndToEnd]:
+    """Yields what `read_together` does, one that comes by itself as an EndToEnd of one episode."""
+    for item in read_together(reader, shard, with_flags=with_flags, with_step_metadata=with_step_metadata):
+        yield replace(end_to_end([item.episode]), flags=item.flags) if isinstance(item, Recorded) else item
 
 
 class Together:

@@ -4,6 +4,7 @@ Episodes stream through; what stays in memory is two digests and two numbers an 
 """
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,16 +13,22 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow_datasets as tfds
+import tree
 
-from rl_datasets.digest import DatasetDigest, combined_digest, plain_metadata
+from rl_datasets.digest import DatasetDigest, combined_digest, content_keys, episode_digests, plain_metadata
 from rl_datasets.errors import HindcastError
 from rl_datasets.files import WriteError
-from rl_datasets.rlds.features import check_spec, dataset_features, encode_episode
+from rl_datasets.recorded import EndToEnd, end_to_end
+from rl_datasets.rlds.features import check_spec, dataset_features, encode_together
 from rl_datasets.rlds.reader import SPEC_KEY, STEPS_KEY
 from rl_datasets.rlds.shards import ShardWriter
-from rl_datasets.rlds.verification import RecordCheck, verify
+from rl_datasets.rlds.verification import verify
 from rl_datasets.schema import EnvSpec, Episode, episode_validator
+
+BYTES, EPISODES = 1 << 20, 1 << 11  # of arrays, and of episodes, that are encoded together; at least one
+Metadata = Mapping[str, str | int | float]
 
 _NAME, _VERSION = r"[a-z][a-z0-9_]*", r"\d+\.\d+\.\d+"
 
@@ -63,7 +70,7 @@ def write_rlds(
             infos.append(info)
         _write_description(path, name, version, gate, infos, steps, dict(versions or {}))
         for split in splits:
-            verify(path, split, gate.digests[split].episodes, gate.records[split])
+            verify(path, split, gate.digests[split].episodes)
     digests = {split: gate.digests[split].hexdigest() for split in splits}
     counts = {split: len(gate.digests[split].episodes) for split in splits}
     transitions = {split: sum(steps[split]) - counts[split] for split in splits}
@@ -77,34 +84,40 @@ class _Gate:
         self.spec = spec
         self.columns: dict[str, type] = {}  # metadata, as in the first episode
         self.digests: dict[str, DatasetDigest] = {}
-        self.records: dict[str, list[bytes]] = {}  # the digests of records as they were made, in order
-        self._record_check: RecordCheck | None = None
+        arrays = (*tree.flatten(spec.observation), spec.action, *spec.step_metadata.values())
+        self._step_bytes = sum(math.prod(array.shape) * array.numpy_dtype.itemsize for array in arrays)
 
     def records_of(self, split: str, episodes: Iterable[Episode]) -> Iterator[tuple[bytes, int]]:
         """Yields (record, number of steps). Raises HindcastError at the first episode that must not be written."""
-        validate, others, own = episode_validator(self.spec), list(self.digests.items()), DatasetDigest()
-        self.digests[split], self.records[split] = own, []
+        others, own = list(self.digests.items()), DatasetDigest()
+        self.digests[split] = own
+        for together in self._together(episodes):
+            for other, digest in others:
+                if shared := digest.episodes.keys() & set(together.episode_id):
+                    raise HindcastError(f"Episode '{min(shared)}' is in split '{other}' and in '{split}'; splits share no episode.")
+            own.add_all(together.episode_id, episode_digests(together, content_keys(together)))
+            yield from zip(encode_together(together), np.diff(together.starts).tolist(), strict=True)
+        if not own.episodes:
+            raise HindcastError(f"Split '{split}' would be empty; each split needs an episode. Collect more, or change the fractions.")
+
+    def _together(self, episodes: Iterable[Episode]) -> Iterator[EndToEnd]:
+        """Yields the episodes in order, short ones many at once, for one at a time costs more than what is done to them."""
+        validate, waiting, labels, size = episode_validator(self.spec), list[Episode](), list[Metadata](), 0
         for episode in episodes:
             validate(episode)
             metadata = plain_metadata(episode)
             self._check_columns(episode.episode_id, metadata)
             _check_integers(episode.episode_id, metadata)
-            for other, digest in others:
-                if episode.episode_id in digest.episodes:
-                    raise HindcastError(f"Episode '{episode.episode_id}' is in split '{other}' and in '{split}'; splits share no episode.")
-            own.add(episode)
-            record = encode_episode(episode, metadata)
-            self.records[split].append(self._checked(record, episode, metadata))
-            yield record, episode.length + 1
-        if not own.episodes:
-            raise HindcastError(f"Split '{split}' would be empty; each split needs an episode. Collect more, or change the fractions.")
+            waiting.append(episode)
+            labels.append(metadata)
+            size += self._step_bytes * len(episode.reward)
+            if size >= BYTES or len(waiting) == EPISODES:
+                yield end_to_end(waiting, labels)
+                waiting, labels, size = [], [], 0
+        if waiting:
+            yield end_to_end(waiting, labels)
 
-    def _checked(self, record: bytes, episode: Episode, metadata: Mapping[str, str | int | float]) -> bytes:
-        if self._record_check is None:
-            self._record_check = RecordCheck(self.spec, self.columns)
-        return self._record_check.digest(record, episode, metadata)
-
-    def _check_columns(self, episode_id: str, metadata: Mapping[str, str | int | float]) -> None:
+    def _check_columns(self, episode_id: str, metadata: Metadata) -> None:
         found = {key: type(value) for key, value in metadata.items()}
         if not self.columns:
             _check_first_columns(episode_id, found)
@@ -116,7 +129,7 @@ class _Gate:
             )
 
 
-def _check_integers(episode_id: str, metadata: Mapping[str, str | int | float]) -> None:
+def _check_integers(episode_id: str, metadata: Metadata) -> None:
     for key, value in metadata.items():
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
             raise HindcastError(f"Episode '{episode_id}': metadata '{key}' is {value}, but an integer has 64 bits here. Fix the builder.")

@@ -11,10 +11,9 @@ from pipelines.lineage.audit.findings import listed
 from rl_datasets.digest import DatasetDigest, combined_digest, content_keys, episode_digests
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import SHARD
-from rl_datasets.recorded import Recorded, alone
 from rl_datasets.rlds import DESCRIPTION, RldsReader
 from rl_datasets.rlds.reader import Shard
-from rl_datasets.rlds.together import read_together
+from rl_datasets.rlds.together import read_end_to_end
 from rl_datasets.stats import RunningStatistics
 
 TRAIN = "train"
@@ -56,8 +55,7 @@ def read_directory(path: Path) -> Read:
 def _read_split(reader: RldsReader, shards: Sequence[Shard], running: RunningStatistics | None, read: Read) -> str:
     """Adds the episodes of a split to what was read, in order, and returns its digest."""
     digest, contents, transitions = DatasetDigest(), dict[str, str](), 0
-    for episodes in chain.from_iterable(read_together(reader, shard, with_step_metadata=True) for shard in shards):
-        some = alone(episodes.episode) if isinstance(episodes, Recorded) else episodes
+    for some in chain.from_iterable(read_end_to_end(reader, shard, with_step_metadata=True) for shard in shards):
         keys = content_keys(some)
         digest.add_all(some.episode_id, episode_digests(some, keys))
         if TRAIN in reader.splits:
