@@ -5,6 +5,7 @@ Memory is that of a block and a few numbers an episode; with `ids` and a sequenc
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from rl_datasets.importing.mapping import (
 )
 from rl_datasets.importing.parts import BLOCK_ROWS, OrderedPart, Part, read_all, shown
 from rl_datasets.importing.resolve import Resolved
+from rl_datasets.importing.times import moments
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,14 @@ def _whole_numbers(part: Part, column: str) -> np.ndarray:
 def _times(part: Part, column: str) -> np.ndarray:
     """Returns a column of times in ISO 8601 as microseconds, int64, of UTC where none is named. Raises HindcastError where one is none."""
     values = read_all(part, column).reshape(-1)
-    times = pd.to_datetime(pd.Series(values, dtype=object), format="ISO8601", utc=True, errors="coerce")
+    times = moments(values)
     if times.isna().any():
         place = int(times.isna().to_numpy().argmax())
         raise HindcastError(
             f"{part.name}, row {part.row_number(place)} of '{column}': found {shown(values[place])}; expected a whole number, or a time as "
             "2026-01-31T12:00:00."
         )
-    return np.asarray(times.dt.tz_localize(None).to_numpy().astype("datetime64[us]").astype(np.int64))
+    return np.asarray(times.to_numpy().astype("datetime64[us]").astype(np.int64))
 
 
 def _by_breaks(options: MappingOptions, columns: Resolved, part: Part, rows: int) -> np.ndarray:
@@ -183,7 +185,7 @@ def _by_breaks(options: MappingOptions, columns: Resolved, part: Part, rows: int
 
 
 def _by_ids(ends: IdEnds, options: MappingOptions, columns: Resolved, part: Part, rows: int) -> tuple[EpisodeRows, Part]:
-    _require_rows(part, (ends.column, *([ends.sequence] if ends.sequence else [])), rows)
+    _require_rows(part, (*ends.column, *([ends.sequence] if ends.sequence else [])), rows)
     ordered = part if ends.sequence is None else _in_order(part, ends.column, ends.sequence, ends.gaps == "allow", rows)
     try:
         starts, ids = _runs(ordered, ends.column, rows)
@@ -199,10 +201,10 @@ def _by_ids(ends: IdEnds, options: MappingOptions, columns: Resolved, part: Part
         raise
 
 
-def _in_order(part: Part, column: str, sequence: str, gaps: bool, rows: int) -> Part:
+def _in_order(part: Part, columns: Sequence[str], sequence: str, gaps: bool, rows: int) -> Part:
     """Returns the part with the rows of each id together, ids in the order of their first rows."""
     is_time = part.columns[sequence].is_text
-    values, numbers = _id_values(part, column, 0, rows), (_times if is_time else _whole_numbers)(part, sequence)
+    values, numbers = _id_values(part, columns, 0, rows), (_times if is_time else _whole_numbers)(part, sequence)
     code, _ = pd.factorize(values)
     order = np.lexsort((numbers, code))
     code, numbers = code[order], numbers[order]
@@ -228,16 +230,17 @@ def _require_unique(part: Part, starts: np.ndarray, ids: Sequence[str]) -> None:
         if name in seen:
             raise HindcastError(
                 f"{part.name}, row {part.row_number(start)}: the id '{name}' comes back after other ids (first on row {seen[name]}), so "
-                "its rows do not stand together. Name the column that orders them: 'ends: {kind: ids, sequence: ...}'."
+                "its rows do not stand together. Name the column that orders them, 'ends: {kind: ids, sequence: ...}', or a further column "
+                "of the id: 'column: [..., ...]'."
             )
         seen[name] = part.row_number(start)
 
 
-def _runs(part: Part, column: str, rows: int) -> tuple[np.ndarray, list[str]]:
+def _runs(part: Part, columns: Sequence[str], rows: int) -> tuple[np.ndarray, list[str]]:
     """Returns where each run of one id starts, and the ids as text."""
     starts, ids, before = [], [], None
     for start in range(0, rows, BLOCK_ROWS):
-        values = _id_values(part, column, start, min(start + BLOCK_ROWS, rows))
+        values = _id_values(part, columns, start, min(start + BLOCK_ROWS, rows))
         changes = np.flatnonzero(values[1:] != values[:-1]) + 1
         if before is None or values[0] != before:
             changes = np.concatenate([[0], changes])
@@ -247,7 +250,21 @@ def _runs(part: Part, column: str, rows: int) -> tuple[np.ndarray, list[str]]:
     return np.concatenate(starts), ids
 
 
-def _id_values(part: Part, column: str, start: int, stop: int) -> np.ndarray:
+def _id_values(part: Part, columns: Sequence[str], start: int, stop: int) -> np.ndarray:
+    """Returns the id of each row: the value of the column, or the values of several as one text, joined by "/"."""
+    each = [_id_column(part, column, start, stop) for column in columns]
+    if len(each) == 1:
+        return each[0]
+    code, found = pd.factorize(pd.MultiIndex.from_arrays(each))
+    return np.array(["/".join(map(_escaped, values)) for values in found], object)[code]
+
+
+def _escaped(value: Any) -> str:
+    """A text in which no "/" stands alone, so that different values joined by it stay different."""
+    return str(value).replace("\\", "\\\\").replace("/", "\\/")
+
+
+def _id_column(part: Part, column: str, start: int, stop: int) -> np.ndarray:
     values = part.read(column, start, stop).reshape(stop - start)
     missing = pd.isna(values) | ((values == "") if values.dtype == object else False)
     if missing.any():

@@ -133,10 +133,13 @@ class LengthEnds(BuilderOptions):
 
 
 class IdEnds(BuilderOptions):
-    """Rows of one id are an episode. They stand together, or `sequence` gives their order and they may stand anywhere."""
+    """Rows of one id are an episode. They stand together, or `sequence` gives their order and they may stand anywhere.
+
+    An id of several columns, such as a house and a day, is their values joined: "north/3".
+    """
 
     kind: Literal["ids"]
-    column: str
+    column: Annotated[Names, Field(min_length=1)]
     sequence: str | None = None
     gaps: Literal["refuse", "allow"] = "refuse"  # "allow" where sequence is a time and not a count
 

@@ -119,7 +119,7 @@ def _used(found: Resolved, options: MappingOptions, part: Part) -> dict[str, str
     for key in ("column", "sequence"):
         name = getattr(options.ends, key, None)
         if name is not None:
-            used |= dict.fromkeys(expand([name], part, f"ends.{key}"), f"ends.{key}")
+            used |= dict.fromkeys(expand([name] if isinstance(name, str) else name, part, f"ends.{key}"), f"ends.{key}")
     return used
 
 

@@ -167,7 +167,7 @@ def _described(values: Any) -> tuple[str, tuple[int, ...]]:
         kind = kind.value_type
     if _is_text(kind):
         return TEXT, ()
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+    if pa.types.is_temporal(kind) and not pa.types.is_duration(kind):
         return TIME, ()
     shape: tuple[int, ...] = ()
     while _is_list(kind):
@@ -188,7 +188,9 @@ def _is_text(kind: Any) -> bool:
 
 
 def _in_iso_8601(values: Any) -> Any:
-    """Returns dates and times as texts such as 2026-01-31T12:00:00.5; those of a zone in UTC, with a Z."""
+    """Returns dates and times as texts such as 2026-01-31T12:00:00.5; those of a zone in UTC, with a Z; and times of day as 12:00:00."""
+    if pa.types.is_time(values.type):
+        return values.cast(pa.string())
     if pa.types.is_date(values.type):
         return values.cast(pa.date32()).cast(pa.string())
     is_zoned = values.type.tz is not None

@@ -163,7 +163,11 @@ def _say_ends(draft: Draft, head: Head, facts: Mapping[str, Facts], roles: Roles
         draft.say("ends", {"kind": "indices", "column": name, **({"at": "last"} if last else {})})
     elif roles.of("id"):
         sequence = {"sequence": roles.of("sequence")[0]} if roles.of("sequence") else {}
-        draft.say("ends", {"kind": "ids", "column": roles.of("id")[0], **sequence}, _reason("id", roles))
+        draft.say(
+            "ends",
+            {"kind": "ids", "column": roles.of("id") if len(roles.of("id")) > 1 else roles.of("id")[0], **sequence},
+            _reason("id", roles),
+        )
     elif roles.of("start"):
         draft.say("ends", {"kind": "starts", "column": roles.of("start")[0]})
     elif roles.of("end"):

@@ -49,6 +49,11 @@ def zero_first(reward: np.ndarray, start: np.ndarray) -> tuple[int, float]:
     return int((reward[start] == 0).sum()), float((rest == 0).mean()) if len(rest) else 1.0
 
 
+def missing_first(reward: np.ndarray, start: np.ndarray) -> bool:
+    """Whether the rewards [n] of the first rows of episodes are missing, and no others."""
+    return bool(np.array_equal(np.flatnonzero(np.isnan(reward)), np.sort(start)))
+
+
 def repeated_rows(*columns: np.ndarray) -> int:
     """Returns how many rows [n, ...] have the content of an earlier one in all columns."""
     parts = [np.ascontiguousarray(column.reshape(len(column), -1)).view(np.uint8).reshape(len(column), -1) for column in columns]

@@ -284,10 +284,15 @@ def _texts_left_out(draft: Draft, facts: Mapping[str, Facts], roles: Roles) -> I
         yield Oddity("text_left_out", f"Text that changes within episodes: {told}.", answer)
 
 
+def _columns_of(ends: Mapping[str, Any]) -> set[str]:
+    told = (ends[key] for key in ("column", "sequence") if key in ends)
+    return {name for names in told for name in ([names] if isinstance(names, str) else names)}
+
+
 def _ignored(head: Head, roles: Roles, draft: Draft) -> list[str]:
     ends = draft.options.get("ends", {})
     used = {name for role in _IN_STEPS for name in roles.of(role)}
-    used |= {ends[key] for key in ("column", "sequence") if key in ends}
+    used |= _columns_of(ends)
     return [name for name in head.columns if name not in used]
 
 
@@ -298,7 +303,7 @@ def _finish(draft: Draft, head: Head, roles: Roles, opened: Source, env_id: str)
     terminal = draft.options.get("terminal")
     used = {terminal["columns"]} if isinstance(terminal, dict) else set()
     ends = draft.options.get("ends", {})
-    used |= {ends[key] for key in ("column", "sequence") if key in ends} | set(draft.options.get("metadata", {}).values())
+    used |= _columns_of(ends) | set(draft.options.get("metadata", {}).values())
     ignored = [name for name in draft.options.get("ignore", _ignored(head, roles, draft)) if name not in used]
     unused = [name for role in ("end", "start", "id", "sequence", "lengths", "indices") for name in roles.of(role) if name not in used]
     ignored += [name for name in unused if name not in ignored and name not in draft.options.get("metadata", {}).values()]

@@ -9,9 +9,9 @@ from rl_datasets.importing.ends import EpisodeRows, breaks
 from rl_datasets.importing.parts import Part
 from rl_datasets.inspection.columns import STORED, Oddity
 from rl_datasets.inspection.draft import Draft
-from rl_datasets.inspection.evidence import explained_reward, on_longest, repeated_rows, zero_first
+from rl_datasets.inspection.evidence import explained_reward, missing_first, on_longest, repeated_rows, zero_first
 from rl_datasets.inspection.head import Head
-from rl_datasets.inspection.ids import most_at_a_time
+from rl_datasets.inspection.ids import id_codes, most_at_a_time
 from rl_datasets.inspection.roles import AS_GIVEN, Roles
 
 _RARE = 0.5  # the part of other rewards that may be 0 where a first reward of 0 is to mean something
@@ -67,10 +67,9 @@ def oddities_of_rows(head: Head, roles: Roles, divided: Divided, draft: Draft) -
 
 
 def _order(head: Head, roles: Roles, divided: Divided) -> Iterator[Oddity]:
-    name = roles.one("id")
-    if name is None or head.groups is not None:
+    if not roles.of("id") or head.groups is not None:
         return
-    values = head.arrays[name].reshape(-1)
+    name, values = "', '".join(roles.of("id")), id_codes(head, roles.of("id"))
     runs, distinct = 1 + int((values[1:] != values[:-1]).sum()), len(set(values.tolist()))
     if runs > distinct:
         evidence = f"The {distinct:,} ids of '{name}' change {runs - 1:,} times over {len(values):,} rows, not {distinct - 1:,} times."
@@ -80,8 +79,9 @@ def _order(head: Head, roles: Roles, divided: Divided) -> Iterator[Oddity]:
         yield Oddity(
             "random_order", f"Within the ids of '{name}', rows are not in the order of '{roles.one('sequence')}'.", "It orders them."
         )
-    if head.columns[name].is_text:
-        yield Oddity("text_ids", f"The ids in '{name}' are text, such as '{values[0]}'.", "They become the episodes' ids as they are.")
+    if len(roles.of("id")) == 1 and head.columns[name].is_text:
+        first = head.arrays[name].reshape(-1)[0]
+        yield Oddity("text_ids", f"The ids in '{name}' are text, such as '{first}'.", "They become the episodes' ids as they are.")
 
 
 def _repeated(head: Head, roles: Roles, divided: Divided) -> Iterator[Oddity]:
@@ -153,16 +153,17 @@ def _untold(head: Head) -> str:
 
 def _doubtful_ids(head: Head, roles: Roles, divided: Divided, draft: Draft) -> Iterator[Oddity]:
     """Whether what nobody named an id makes hardly more than single rows, or has several rows at one time."""
-    name = roles.one("id")
-    if name is None or roles.why[name] == AS_GIVEN or draft.options["ends"]["kind"] != "ids":
+    names = roles.of("id")
+    if not names or roles.why[names[0]] == AS_GIVEN or draft.options["ends"]["kind"] != "ids":
         return
     answer = "Doubtful: where another column tells episodes apart, name it with --as id=COLUMN."
+    name = "', '".join(names)
     count, short = len(divided.length), int((divided.length < _FEWEST_ROWS).sum())
     if count > 1 and 2 * short > count:
         yield Oddity(
             "short_episodes", f"{short:,} of the {count:,} episodes that '{name}' makes have fewer than {_FEWEST_ROWS} rows.", answer
         )
-    if told := most_at_a_time(head, name):
+    if told := most_at_a_time(head, names):
         yield Oddity("same_times", f"'{name}' is taken for the id. {_MIXED.format(told[1], told[0])}", answer)
 
 
@@ -221,9 +222,14 @@ def _late_rewards(roles: Roles, divided: Divided, draft: Draft) -> Iterator[Oddi
     begins_with_zero = zero == len(start) and elsewhere < _RARE
     next_better = explained is not None and explained.late > _LEAST_EXPLAINED and 1 - explained.late < _BETTER * (1 - explained.same)
     own_better = explained is not None and explained.same > _LEAST_EXPLAINED and 1 - explained.same < _BETTER * (1 - explained.late)
-    if not ((begins_with_zero and not own_better) or (next_better and zero >= 0.9 * len(start))):
+    begins_with_none = missing_first(reward, start)
+    if not (begins_with_none or (begins_with_zero and not own_better) or (next_better and zero >= 0.9 * len(start))):
         return
-    evidence = f"The first reward of {zero:,} of {len(start):,} episodes is 0, of all others {elsewhere:.1%} are."
+    evidence = (
+        "The first reward of every episode is missing, and no other."
+        if begins_with_none
+        else f"The first reward of {zero:,} of {len(start):,} episodes is 0, of all others {elsewhere:.1%} are."
+    )
     if explained is not None:
         evidence += (
             f" Observation and action of a row explain {explained.late:.0%} of the variance of the next row's reward, "

@@ -10,7 +10,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.importing.parts import TIME
 from rl_datasets.inspection.facts import Facts
 from rl_datasets.inspection.head import Head, episode_lengths
-from rl_datasets.inspection.ids import find_id, find_order
+from rl_datasets.inspection.ids import Found, find_id, find_order, find_second
 from rl_datasets.inspection.role_names import ROLES
 
 BY_NAME, AS_GIVEN = "its name", "as given"
@@ -172,9 +172,12 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
             roles.is_cost = True
     is_told = head.groups is not None or any(roles.of(role) for role in ("lengths", "indices", "id", "start", "end"))
     if not is_told and (found := find_id(left, head, _flagged(head, roles), _clocks(roles, facts))):
-        roles.add("id", *found)
-        left.pop(found[0])
-    if roles.of("id") and not roles.of("sequence") and (order := find_order(roles.of("id")[0], left, head)):
+        _add_id(roles, found, left)
+    elif [roles.why[name] for name in roles.of("id")] == [BY_NAME] and head.groups is None:
+        clocks = left | {name: facts[name] for name in roles.of("sequence")}
+        if found := find_second(roles.of("id")[0], clocks, head, _flagged(head, roles)):
+            _add_id(roles, found, left)
+    if roles.of("id") and not roles.of("sequence") and (order := find_order(roles.of("id"), left, head)):
         roles.add("sequence", *order)
         left.pop(order[0])
     if not roles.of("observation") and roles.of("action") and roles.of("reward"):
@@ -182,6 +185,14 @@ def _by_content(roles: Roles, head: Head, facts: Mapping[str, Facts]) -> None:
             aside = role_by_name(name) or _PROPENSITY.search(name.lower()) or _ASIDE.match(name.lower()) or fact.is_constant
             if fact.is_number and not aside:
                 roles.add("observation", name, "a number with no other role")
+
+
+def _add_id(roles: Roles, found: Found, left: dict[str, Facts]) -> None:
+    columns, why = found
+    roles.columns["id"] = list(columns)
+    for name in columns:
+        roles.why[name] = why
+        left.pop(name, None)
 
 
 def _clocks(roles: Roles, facts: Mapping[str, Facts]) -> list[str]:

@@ -159,6 +159,15 @@ def test_ids_with_a_sequence_bring_rows_into_order(imported, gaps) -> None:
     assert [by_id[name] for name in "xyz"] == expected()
 
 
+def test_an_id_of_two_columns(imported) -> None:
+    houses = {"x": "a", "y": "a/1", "z": "a\\"}
+    arrays = {**SHUFFLED, "house": np.array([houses[name] for name in SHUFFLED["id"]]), "day": np.full(6, 7)}
+    ends = {"kind": "ids", "column": ["house", "day"], "sequence": "t", "gaps": "allow"}
+    found = imported(arrays, ends=ends, ignore="id", **FLAGS, **WITH_NEXT)
+    by_id = dict(zip([episode.episode_id for episode in found.episodes], found.transitions, strict=True))
+    assert by_id == dict(zip(["a/7", "a\\/1/7", "a\\\\/7"], expected(), strict=True))
+
+
 @pytest.mark.parametrize("arrays", [{name: FLAGGED[name] for name in FLAGGED if name != "n"}])
 def test_without_a_next_observation_the_last_transition_is_dropped_and_counted(imported, arrays) -> None:
     found = imported(arrays, ends={"kind": "flags"}, **FLAGS)

@@ -57,11 +57,38 @@ def test_nothing_is_guessed_where_a_number_of_each_house_is_that_of_others_too(l
 
 
 def test_an_id_of_rows_that_share_times_is_in_doubt(look):
-    found = looked_at(greenhouse(batch=np.repeat(np.arange(40) // ROWS, 3)))
+    found = looked_at(greenhouse(batch=np.repeat(np.arange(40) // ROWS, 3)).drop(columns="house"))
     assert "ends: {kind: ids, column: batch}" in found.entry
     told = "'batch' is taken for the id. Up to 3 of its rows have the same 'when', as where rows of several episodes stand mixed."
     assert evidence(found, "same_times") == told
     assert "same_times" not in kinds(looked_at(greenhouse()))
+
+
+@pytest.mark.parametrize("clock", ["a time", "a time of day", "a count"])
+def test_a_day_is_one_of_each_house(paste, clock):
+    day, hour = np.repeat(np.arange(40) // ROWS, 3), np.repeat(np.arange(40) % ROWS, 3)
+    when = pd.Timestamp("2027-01-01") + pd.to_timedelta(hour, "h") + pd.to_timedelta(day if clock == "a time" else 0 * day, "D")
+    table = greenhouse(day=day, when={"a time": when, "a time of day": when.time, "a count": hour}[clock]).drop(columns="batch")
+    found = looked_at(table)
+    pasted = paste(found)
+    assert pasted.options["ends"] == {"kind": "ids", "column": ["house", "day"], "sequence": "when"}
+    assert pasted.counts == (12, 120 - 12, 0)
+    second = next(episode for episode in pasted.episodes if episode.episode_id == "East/2")
+    np.testing.assert_array_equal(second.observation[:, 0], table.wet[(table.house == "East") & (table.day == 2)].astype(np.float32))
+
+
+@pytest.mark.parametrize("name", ["patient_id", "person"])
+def test_a_patient_has_stays(paste, name):
+    person, stay, hour = np.repeat(np.arange(6), 20), np.tile(np.repeat([1, 2], 10), 6), np.tile(np.arange(10), 12)
+    when = pd.Timestamp("2027-01-01T07:30:00+02:00") + pd.to_timedelta(person * 90 + stay * 30, "D") + pd.to_timedelta(hour, "h")
+    table = greenhouse(when=when, stay=stay, **{name: person}).drop(columns=["batch", "house"])
+    found = looked_at(table)
+    pasted = paste(found)
+    assert pasted.options["ends"] == {"kind": "ids", "column": ["stay", name], "sequence": "when"}
+    assert f"guessed: 'when' leaps wherever 'stay' changes within one '{name}'" in found.entry
+    assert pasted.counts == (12, 120 - 12, 0)
+    one_stay = looked_at(table.assign(when=pd.Timestamp("2027-01-01") + pd.to_timedelta(np.arange(120), "h")))
+    assert paste(one_stay).options["ends"]["column"] == name  # nothing leaps: one long stay, in which a number changes
 
 
 def test_a_time_is_no_id(look):

@@ -61,6 +61,18 @@ def test_a_constant_reward_that_begins_with_0_is_a_row_late(look, paste, walk):
     assert all((episode.reward[:-1] == 1).all() for episode in paste(found).episodes)
 
 
+def test_rewards_that_are_missing_on_first_rows_alone_are_a_row_late(look, paste, walk):
+    data = walk(LENGTHS)
+    reward = np.roll(data["reward"].astype(np.float64), 1)
+    reward[STOP - LENGTHS] = np.nan
+    found = look({"obs": data["observation"], "acts": data["action"], "rews": reward, "episode_end": last_rows()})
+    assert evidence(found, "reward_late").startswith("The first reward of every episode is missing, and no other.")
+    pasted = paste(found)
+    assert pasted.counts == (5, ROWS - 5, 0)
+    for episode, start in zip(pasted.episodes, STOP - LENGTHS, strict=True):
+        np.testing.assert_array_equal(episode.reward[:-1], data["reward"][start : start + episode.length])
+
+
 def test_rewards_in_their_place_are_left_there(look, walk):
     data = walk(LENGTHS)
     data["reward"][STOP - LENGTHS] = 0  # by chance
