@@ -111,7 +111,7 @@ def _place(stage: str, key: str, name: str, params: Params) -> str:
         case "collect":
             return f"datasets.{key}.{name}"
         case "check":
-            own = key in params.checks and name in _flat(params.checks[key].model_dump(exclude_unset=True))
+            own = not {name, name.removesuffix(".severity")}.isdisjoint(_flat(params.checks.get(key, {})))  # a severity may stand alone
             return f"checks.{key if own else 'default'}.{name}"
         case "split":
             own = name.partition(".")[0] in params.split.datasets.get(key, ())

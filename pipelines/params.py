@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -17,13 +17,15 @@ from pipelines import paths
 from pipelines.yaml_file import read_yaml
 from rl_datasets.about import About
 from rl_datasets.builder import BuilderOptions, load_builder
-from rl_datasets.checks import CheckParams
 from rl_datasets.errors import HindcastError
 from rl_datasets.splits import SplitParams, SplitSection
 from rl_datasets.validation import validated, validated_over
 from rl_datasets.words import count
 from trainer.fitted_q.params import FittedQParams
 from trainer.selection import ENVIRONMENT_RETURN, SelectParams
+
+if TYPE_CHECKING:
+    from rl_datasets.checks import CheckParams
 
 COMBINE_BUILDER = "combine"
 Key = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
@@ -126,11 +128,11 @@ class RuntimeParams(_Section):
 
 
 class Params(_Section):
-    """All of params.yaml. Options of builders and presets of learners are checked by the models of those modules."""
+    """All of params.yaml. Options of builders, of checks, and presets of learners are checked by the models of those modules."""
 
     datasets: Mapping[Key, DatasetParams] = Field(min_length=1)
     combine: Mapping[Key, CombineParams] = Field(default_factory=dict)
-    checks: Mapping[Key, CheckParams]
+    checks: Mapping[Key, Mapping[str, Any]]
     split: SplitSection
     learners: Mapping[str, Mapping[Key, Mapping[str, Any]]]
     experiments: Mapping[Key, ExperimentParams]
@@ -148,8 +150,6 @@ class Params(_Section):
                     f"params.yaml:\n  combine.{key}.into: data set '{combination.into}' has builder '{into.builder}' and source "
                     f"'{into.source}'; one that others go into has builder '{COMBINE_BUILDER}' and source '{source}'."
                 )
-        for key in self.checks:
-            self.checks_of(key)
         for key in self.split.datasets:
             validated_over(SplitParams, self.split.values_of(key), self.split.datasets[key], f"split.datasets.{key}", "split")
         return self
@@ -186,12 +186,12 @@ class Params(_Section):
         _require(key, self.experiments, "experiments", "experiments")
         return self.experiments[key]
 
-    def checks_of(self, dataset: str) -> CheckParams:
-        """Returns what is set for all data sets, with what an entry sets for this one in its place, option by option."""
-        default = self.checks["default"]
-        if dataset not in self.checks or dataset == "default":
-            return default
-        return self.checks[dataset].merged_into(default, f"checks.{dataset}", "checks.default")
+    def checks_of(self, dataset: str) -> "CheckParams":
+        """Returns what is set for all data sets, with what an entry sets for this one in its place, option by option.
+
+        Raises HindcastError where an option is wrong.
+        """
+        return _checks(self.checks, dataset, paths.PARAMS)
 
     def split_of(self, dataset: str) -> SplitParams:
         """Returns how a data set is divided: as all are, but for what `split.datasets` says of this one."""
@@ -237,31 +237,38 @@ def load_params(path: Path = paths.PARAMS) -> Params:
     return validated(Params, read_values(path), "")
 
 
-def checks_in(path: Path | None, dataset: str) -> CheckParams:
+def checks_in(path: Path | None, dataset: str) -> "CheckParams":
     """Returns what the section `checks` of a file says for a data set, its entry over default; what the checks have where there is no file.
 
     Raises HindcastError where the file has no such section, or it is wrong.
     """
-    if path is None:
-        return CheckParams()
-    values = read_values(path).get("checks")
+    values = {} if path is None else read_values(path).get("checks")
     if not isinstance(values, dict):
         raise HindcastError(f"{path} has no section 'checks'. It has the form of the one in params.yaml: checks: {{default: {{...}}}}.")
-    sections = {
-        key: validated(CheckParams, values[key] or {}, f"checks.{key}", path.as_posix()) for key in ("default", dataset) if key in values
+    return _checks(values, dataset, path or paths.PARAMS)
+
+
+def _checks(section: Mapping[str, Any], dataset: str, path: Path) -> "CheckParams":
+    """The section `checks` of a file, as far as it concerns a data set."""
+    from rl_datasets.checks import CheckParams  # with pandas, a third of a second, and only the gate needs it
+
+    entries = {
+        key: validated(CheckParams, section[key] or {}, f"checks.{key}", path.as_posix()) for key in ("default", dataset) if key in section
     }
-    default = sections.get("default", CheckParams())
-    if dataset not in sections or dataset == "default":
+    default = entries.get("default", CheckParams())
+    if dataset not in entries or dataset == "default":
         return default
-    return sections[dataset].merged_into(default, f"checks.{dataset}", "checks.default", path.as_posix())
+    return entries[dataset].merged_into(default, f"checks.{dataset}", "checks.default", path.as_posix())
 
 
 def validate_all(params: Params) -> None:
-    """Checks what `load_params` leaves to the modules: every data set's options and every experiment's preset."""
+    """Checks what `load_params` leaves to the modules: the options of every data set and of its checks, and every preset."""
     for dataset, entry in params.datasets.items():
         params.builder_options(dataset)
         if not entry.source.startswith("artifacts/") and not Path(entry.source).exists():
             raise HindcastError(f"params.yaml:\n  datasets.{dataset}.source: found '{entry.source}', but there is no such file or folder.")
+    for key in params.checks:
+        params.checks_of(key)
     for algorithm, presets in params.learners.items():
         for preset in presets:
             params.preset(algorithm, preset)
