@@ -1,6 +1,7 @@
 """`hindcast inspect`: shows what a file holds, and prints an entry for params.yaml that imports it."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.inspection.inspect import Inspection, inspect
 from rl_datasets.words import count
 
-EXPERIMENT = "[bold]To train on it, paste under 'experiments'[/], then run 'dvc repro report'."
+EXPERIMENT = "[bold]To train on it, the entry under 'experiments'[/]"
 DATA = "data"  # the folder that the entry names for a file from elsewhere
 
 
@@ -23,7 +24,7 @@ def run(path: Path, roles: Sequence[str], env_id: str, as_json: bool, console: C
     if as_json:
         console.file.write(json.dumps(found.to_json(), indent=2, allow_nan=False) + "\n")
     else:
-        show(found, console)
+        show(found, console, _command(found.name, path, roles, env_id))
 
 
 def given_roles(words: Sequence[str]) -> dict[str, list[str]]:
@@ -45,7 +46,13 @@ def source_of(path: Path) -> tuple[str, str]:
         return f"{DATA}/{path.name}", f"copy it there first: mkdir -p {DATA} && cp -r {path} {DATA}/"
 
 
-def show(found: Inspection, console: Console) -> None:
+def _command(name: str, path: Path, roles: Sequence[str], env_id: str) -> str:
+    """The command that writes what is shown."""
+    given = [word for role in roles for word in ("--as", role)] + (["--env", env_id] if env_id else [])
+    return shlex.join(["hindcast", "new-dataset", name, "--from", str(path), *given])
+
+
+def show(found: Inspection, console: Console, command: str) -> None:
     console.print(_columns(found))
     if not found.is_whole or found.files > 1:
         others = f" of the first of {found.files:,} files" if found.files > 1 else ""
@@ -60,9 +67,12 @@ def show(found: Inspection, console: Console) -> None:
     else:
         counts = ", ".join(f"{number:,} {name.replace('_', ' ')}" for name, number in found.trial.items() if number)
         console.print(f"\n[bold]Tried on these rows:[/] {counts}", highlight=False, soft_wrap=True)
-    console.print("\n[bold]Paste under 'datasets' in params.yaml[/], then run 'python -m pipelines.params' and 'dvc repro'.\n")
+    if not found.fault:
+        console.print("\n[bold]To write what follows into params.yaml[/]:", end=" ")
+        console.print(command, markup=False, highlight=False, soft_wrap=True)
+    console.print("\n[bold]The entry under 'datasets'[/]\n")
     console.print(found.entry, markup=False, highlight=False, soft_wrap=True, end="")
-    experiment = "" if found.fault else experiment_entry(found.name, found.entry, found.trial.get("transitions", 0))
+    experiment = "" if found.fault else experiment_entry(found.name, found.entry, found.trial)
     if experiment:
         console.print(f"\n{EXPERIMENT}\n")
         console.print(experiment, markup=False, highlight=False, soft_wrap=True, end="")

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from pipelines import paths
 from pipelines.commands import templates
 from pipelines.commands.inspect import given_roles, source_of
-from pipelines.commands.params_text import insert_entry
+from pipelines.commands.params_text import EXPERIMENTS, insert_entry
 from pipelines.params import DatasetParams, load_params
 from rl_datasets.builder import Context, load_builder
 from rl_datasets.checks import CheckParams, Expected, run_checks
@@ -52,6 +52,9 @@ def run(name: str, file: Path | None, env_id: str, roles: Sequence[str], console
         changed = insert_entry(text, name, entry)
         tried = try_entry(name, entry, file)
         counts = {"episodes": tried.episodes, "transitions": tried.transitions, "terminals": tried.terminals}
+        experiment = templates.experiment_entry(name, entry, counts) if file is not None else ""
+        if experiment:
+            changed = insert_entry(changed, templates.experiment_name(name), experiment, EXPERIMENTS)
         written.append(_write(TESTS / f"test_{name}.py", templates.TEST.format(name=name, **counts)))
         write_text(paths.PARAMS, changed)
         load_params()
@@ -62,7 +65,7 @@ def run(name: str, file: Path | None, env_id: str, roles: Sequence[str], console
         if paths.PARAMS.read_text(encoding="utf-8") != text:
             write_text(paths.PARAMS, text)
         raise
-    _tell(name, written, tried, file, templates.experiment_entry(name, entry, tried.transitions) if file else "", console)
+    _tell(name, written, tried, file, experiment, console)
 
 
 def try_entry(name: str, entry: str, file: Path | None = None) -> Tried:
@@ -108,7 +111,13 @@ def _camel(name: str) -> str:
 
 def _tell(name: str, written: Sequence[Path], tried: Tried, file: Path | None, experiment: str, console: Console) -> None:
     counts = f"{count(tried.episodes, 'episode')}, {count(tried.transitions, 'transition')}, {tried.terminals:,} of the ends terminal"
-    lines = [f"Wrote the entry datasets.{name} in {paths.PARAMS}", *(f"Wrote {path}" for path in written), f"Tried: {counts}."]
+    trained = templates.experiment_name(name)
+    lines = [
+        f"Wrote the entry datasets.{name} in {paths.PARAMS}",
+        *([f"Wrote experiments.{trained} there"] if experiment else []),
+        *(f"Wrote {path}" for path in written),
+        f"Tried: {counts}.",
+    ]
     if tried.faults:
         more = f" ... and {len(tried.faults) - _SHOWN:,} more" if len(tried.faults) > _SHOWN else ""
         lines += ["The quality gate will stop it:", *(f"  {fault}" for fault in tried.faults[:_SHOWN]), *([more] if more else [])]
@@ -118,11 +127,22 @@ def _tell(name: str, written: Sequence[Path], tried: Tried, file: Path | None, e
     lines += [
         "Next:",
         *copy,
-        "  python -m pipelines.params",
-        f"  pytest {TESTS / f'test_{name}.py'}",
-        f"  dvc repro collect@{name} check@{name} split@{name}",
-        f"  and to train on it, an entry under 'experiments' {'such as' if experiment else f'with dataset: {name}'}",
-        *experiment.splitlines(),
+        *(_trained(name, trained) if experiment else _made(name)),
     ]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _trained(name: str, experiment: str) -> list[str]:
+    return [
+        f"  dvc repro evaluate@{experiment}",
+        f"  dvc metrics show artifacts/evals/{experiment}/metrics.json",
+        f"What was read, kept and assumed is then in artifacts/checks/{name}/card.html.",
+    ]
+
+
+def _made(name: str) -> list[str]:
+    return [
+        f"  dvc repro collect@{name} check@{name} split@{name}",
+        f"  and to train on it, an entry under 'experiments' with dataset: {name}",
+    ]

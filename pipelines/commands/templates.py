@@ -1,5 +1,7 @@
 """What `hindcast inspect` and `new-dataset` propose and write: a builder to start from, entries for params.yaml, and a first test."""
 
+from collections.abc import Mapping
+
 from ruamel.yaml import YAML
 
 BUILDER = '''"""Say here what the data are, and the unit of each number. Observation: position, metres. Action: speed, metres a second."""
@@ -69,31 +71,50 @@ ENVIRONMENT_ENTRY = """  {name}:
       policy: {{kind: random}}  # or scripted, bundle, epsilon, noise, mixture: datasets/README.md
 """
 
-EXPERIMENT_ENTRY = """  {name}_iql:
+EXPERIMENT_ENTRY = """  {experiment}:
     dataset: {name}
     algorithm: iql
     preset: {preset}  # {why}
-    train: {{seeds: [0, 1, 2], updates: 2000, batch_size: {batch_size}}}
+    train: {{seeds: [0, 1, 2], updates: {updates}, batch_size: {batch_size}}}  # {passes} times over the data
     evaluate: {evaluate}
 """
 CATEGORY = {"num_values", "one_hot", "categories"}  # options of an action that is one of several
+PASSES, UPDATES = 100, (2_000, 10_000)  # over the data, within these updates
+LONG = 100  # steps, from which on the default gamma of 0.99 reaches no further than an episode
 SMALL = 1000  # transitions, of which the training split may not fill a batch of 256
 
 
-def experiment_entry(name: str, entry: str, transitions: int) -> str:
-    """Returns an experiment on an imported data set, by its entry; "" where that does not say what its actions are."""
+def experiment_name(dataset: str) -> str:
+    return f"{dataset}_iql"
+
+
+def experiment_entry(name: str, entry: str, counts: Mapping[str, int]) -> str:
+    """Returns an experiment on an imported data set, by its entry; "" where that does not say what its actions are.
+
+    `counts` are of its episodes, transitions and terminals. Estimates of episodes that are all cut discount what lies beyond their length.
+    """
+    transitions, episodes = max(counts["transitions"], 1), max(counts["episodes"], 1)
     options = YAML(typ="safe", pure=True).load(entry)[name]["options"]
     action, env_id = options.get("action"), options.get("env_id")
     if action is None:
         return ""
     is_category = isinstance(action, dict) and bool(CATEGORY & set(action))
     is_played = is_environment(str(env_id))
-    told = "{seed: 0, fitted_q: {}}  # by the data alone: Gymnasium has no environment of this name"
+    length = transitions / episodes
+    is_cut = not counts.get("terminals", 0) and 2 < length < LONG
+    horizon = f"gamma: {1 - 1 / length:.2f}" if is_cut else ""
+    why = f"; episodes are cut after about {length:.0f} steps" if is_cut else ""
+    told = f"{{seed: 0, fitted_q: {{{horizon}}}}}  # by the data alone: Gymnasium has no environment of this name{why}"
+    batch_size = 256 if transitions >= SMALL else 32
+    updates = round(min(max(PASSES * transitions / batch_size, UPDATES[0]), UPDATES[1]), -3)
     return EXPERIMENT_ENTRY.format(
+        experiment=experiment_name(name),
         name=name,
         preset="cartpole" if is_category else "pendulum",
         why="for an action that is one of several" if is_category else "for actions that are numbers",
-        batch_size=256 if transitions >= SMALL else 32,
+        batch_size=batch_size,
+        updates=f"{updates:.0f}",
+        passes=f"about {updates * batch_size / transitions:,.0f}",
         evaluate="{episodes: 20, seed: 0}" if is_played else told,
     )
 

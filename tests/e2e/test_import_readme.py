@@ -9,12 +9,22 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from pipelines.commands.params_text import insert_entry
 
 pytestmark = pytest.mark.e2e
 
+EXPERIMENT = "To train on it, the entry under 'experiments'"
 ROOT = Path(__file__).parents[2]
 SECTION = re.search(r"## Import your own data\n(.*?)\n## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+
+
+def shorten(params: Path) -> str:
+    """Has what was written for the hill learn and fit little, and one seed. Returns what it was."""
+    before = params.read_text()
+    head, name, entry = before.rpartition("_iql:\n    dataset: ")
+    fitted = "fitted_q: {updates: 200}"  # what is valued need not have learnt much, nor the value have settled
+    entry = re.sub(r"seeds: \[.*?\], updates: \d+", "seeds: [0], updates: 2000", entry)
+    params.write_text(head + name + re.sub(r"fitted_q: {.*?}", fitted, entry))
+    return before
 
 
 def test_from_a_csv_to_an_evaluated_policy(project):
@@ -24,33 +34,31 @@ def test_from_a_csv_to_an_evaluated_policy(project):
     for kind, block in re.findall(r"```(\w+)\n(.*?)```", SECTION[1], re.DOTALL):
         if kind == "python":
             project.run("python", "-c", block)
-        elif kind == "yaml":
-            params = project.root / "params.yaml"
-            text = params.read_text()
-            assert text.count("\nexperiments:\n") == 1
-            if "fitted_q" in block:  # what is valued need not have learnt much, nor the value have settled
-                block = re.sub(r"updates: \d+", "updates: 200", block)
-            params.write_text(text.replace("\nexperiments:\n", f"\n{block}", 1))
         else:
             for line in re.findall(r"^\$ (.*)$", block, re.MULTILINE):
                 outputs[line.split()[1]] = project.run(*shlex.split(line)).stdout
-    assert "drive" in outputs["inspect"]
-    entry, _, experiment = outputs["inspect"].partition("'dvc repro'.\n\n")[2].partition("\nTo train on it, paste under 'experiments'")
-    assert "evaluate: {episodes: 20, seed: 0}" in experiment
+                if "new-dataset" in line:
+                    outputs["written"] = shorten(project.root / "params.yaml")
+                    played = line.replace("new-dataset hill", "new-dataset played") + " --env MountainCarContinuous-v0"
+    assert played.replace("new-dataset played", "new-dataset hill").removesuffix(" --env MountainCarContinuous-v0") in outputs["inspect"]
+    entry, _, experiment = outputs["inspect"].partition("The entry under 'datasets'\n\n")[2].partition(EXPERIMENT)
     assert YAML(typ="safe").load(entry)["hill"]["options"]["ends"] == {"kind": "ids", "column": "drive", "sequence": "tick"}
-    pasted = insert_entry((ROOT / "params.yaml").read_text(), "hill", entry)
-    assert pasted in (project.root / "params.yaml").read_text() or entry in (project.root / "params.yaml").read_text()
+    assert entry in outputs["written"]
+    assert experiment.strip() in outputs["written"]
     rows = (project.root / "data/hill.csv").read_text().splitlines()[1:]
     manifest = json.loads((project.root / "artifacts/raw/hill/1.0.0/manifest.json").read_text())
     assert manifest["counts"]["episodes"] == 60
     assert manifest["counts"]["transitions"] == len(rows)
     assert manifest["counts"]["terminals"] == sum(row.endswith(",1") for row in rows)
-    metrics = json.loads((project.root / "artifacts/evals/hill_iql/metrics.json").read_text())
-    assert metrics["return_mean"] > 0  # the hill is climbed, which an idle car never does
-    told = json.loads((project.root / "artifacts/evals/hill_told/metrics.json").read_text())
+    told = json.loads((project.root / "artifacts/evals/hill_iql/metrics.json").read_text())
     assert -100 < told["fitted_q_value"] < 100  # the prize, and what the engine may cost in all, both discounted on the way
     assert "return_mean" not in told
     project.run("python", "-m", "pytest", "-q", "tests/rl_datasets/test_hill.py")
+    project.run(*shlex.split(played))
+    shorten(project.root / "params.yaml")
+    project.run("dvc", "repro", "evaluate@played_iql")
+    metrics = json.loads((project.root / "artifacts/evals/played_iql/metrics.json").read_text())
+    assert metrics["return_mean"] > 0  # the hill is climbed, which an idle car never does
 
 
 def test_only_what_is_new_is_built_when_a_data_set_is_added_to_another(project):

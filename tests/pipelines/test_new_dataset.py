@@ -64,8 +64,9 @@ def test_from_a_file(project):
     text = (project / "params.yaml").read_text()
     told = new("mine", log(project / "log.npz"))
     assert "Tried: 2 episodes, 12 transitions, 2 of the ends terminal." in told
-    assert "evaluate: {seed: 0, fitted_q: {}}  # by the data alone" in told
+    assert "dvc repro evaluate@mine_iql" in told
     validate_all(params := load_params())
+    assert params.experiment("mine_iql").evaluate.fitted_q is not None
     assert params.dataset("mine").builder == "npz"
     after = (project / "params.yaml").read_text()
     lines = after.splitlines()
@@ -80,15 +81,21 @@ def test_from_a_file(project):
 @pytest.mark.parametrize(
     ("env_id", "action", "transitions", "expected"),
     [
-        ("Oven", "[heat]", 5000, ("pendulum", 256, {"seed": 0, "fitted_q": {}})),
-        ("Oven", "{columns: heat, categories: [low, high]}", 50, ("cartpole", 32, {"seed": 0, "fitted_q": {}})),
+        ("Oven", "[heat]", 5000, ("pendulum", 256, {"seed": 0, "fitted_q": {}})),  # of 500 steps
+        (
+            "Oven",
+            "{columns: heat, categories: [low, high]}",
+            50,
+            ("cartpole", 32, {"seed": 0, "fitted_q": {"gamma": 0.8}}),
+        ),  # of 5 steps, all cut
         ("CartPole-v1", "{columns: push, num_values: 2}", 5000, ("cartpole", 256, {"seed": 0, "episodes": 20})),
     ],
 )
 def test_an_experiment_is_proposed_that_the_parameters_take(project, env_id, action, transitions, expected):
     options = f"{{env_id: {env_id}, observation: [a], action: {action}, reward: r, terminal: over, ends: {{kind: flags}}}}"
     entry = f"  mine:\n    builder: table\n    version: 1.0.0\n    seed: 0\n    source: requirements.lock\n    options: {options}\n"
-    proposed = experiment_entry("mine", entry, transitions)
+    counts = {"episodes": 10, "transitions": transitions, "terminals": 0}
+    proposed = experiment_entry("mine", entry, counts)
     text = insert_entry((project / "params.yaml").read_text(), "mine", entry).replace("\nexperiments:\n", f"\nexperiments:\n{proposed}", 1)
     (project / "params.yaml").write_text(text)
     validate_all(params := load_params())
@@ -98,7 +105,9 @@ def test_an_experiment_is_proposed_that_the_parameters_take(project, env_id, act
 
 
 def test_no_experiment_is_proposed_where_the_entry_does_not_tell_the_kind_of_actions():
-    assert experiment_entry("mine", "  mine:\n    builder: rlds\n    options: {splits: [train]}\n", 5000) == ""
+    assert (
+        experiment_entry("mine", "  mine:\n    builder: rlds\n    options: {splits: [train]}\n", {"episodes": 9, "transitions": 5000}) == ""
+    )
 
 
 def test_from_an_environment(project):
@@ -150,6 +159,13 @@ def test_an_entry_goes_to_the_end_of_its_section(text):
     kept = iter(after.splitlines())
     assert all(line in kept for line in text.splitlines())
     assert "# about checks" not in text or after.index("new:") < after.index("# about checks")
+
+
+def test_an_empty_section_takes_an_entry():
+    after = insert_entry("datasets: {}\nexperiments: {}  # {} none\n", "new", ENTRY, "experiments")
+    assert after == f"datasets: {{}}\nexperiments:  # {{}} none\n\n{ENTRY}"
+    with pytest.raises(HindcastError, match="has an experiment 'new' already"):
+        insert_entry(after, "new", ENTRY, "experiments")
 
 
 def test_a_section_in_brackets_is_left_to_the_user():
