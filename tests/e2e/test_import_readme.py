@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-
 pytestmark = pytest.mark.e2e
 
 EXPERIMENT = "To train on it, the entry under 'experiments'"
