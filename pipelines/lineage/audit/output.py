@@ -1,13 +1,14 @@
 """The audit for people and for programs: lines in the terminal, and JSON."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 
 from rich.text import Text
 
-from pipelines.lineage.audit.findings import Finding, Verdict, exit_code
+from pipelines.lineage.audit.findings import NAMED, Finding, Verdict, exit_code
 
 STYLES = {
     Verdict.HOLDS: "green",
@@ -39,9 +40,8 @@ def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[
         worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
         yield Text.assemble((f"{worst:12}", STYLES[worst]), printable(stage), (f"  {len(mine)} links", "dim"))
         yield from map(_line, troubled)
-    for finding in by_stage.get("", ()):
-        if verbose or not (finding.is_missing or _is_repeated(finding, counts)):
-            yield Text.assemble((f"{finding.verdict:12}", STYLES[finding.verdict]), printable(f"{finding.link}: {finding.detail}"))
+    of_all = [finding for finding in by_stage.get("", ()) if verbose or not (finding.is_missing or _is_repeated(finding, counts))]
+    yield from _of_the_project(of_all, verbose)
     yield from () if verbose else _repeated(findings, counts)
     yield from _missing(findings, verbose)
     yield _conclusion(findings)
@@ -55,6 +55,20 @@ def audit_json(findings: Sequence[Finding]) -> str:
 def printable(text: str) -> str:
     """Returns a text in which no name, of a file or a person, can write lines of its own or move the cursor: "\\n" for a line end."""
     return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
+
+
+def _of_the_project(findings: Iterable[Finding], verbose: bool) -> Iterator[Text]:
+    """A line each; of many with one verdict, and one link but for a stage's name, the first ones and the number of the others."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault((finding.verdict, re.sub(r"\w+@\w+", "some stages", finding.link)), []).append(finding)
+    for (verdict, link), some in alike.items():
+        shown = some if verbose or len(some) <= NAMED + 1 else some[:NAMED]
+        told = [f"{finding.link}: {finding.detail}" for finding in shown]
+        if len(shown) < len(some):
+            told.append(f"{link}: {len(some) - len(shown)} more (--verbose and --json show them)")
+        for line in told:
+            yield Text.assemble((f"{verdict:12}", STYLES[some[0].verdict]), printable(line))
 
 
 def _line(finding: Finding) -> Text:

@@ -273,3 +273,12 @@ def test_equal_notes_are_one_line_and_the_verdict_is_the_last() -> None:
         "Every link holds (2 holds, 3 note).",
     ]
     assert sum("it ran dirty" in line.plain for line in audit_lines(findings, verbose=True)) == 2
+
+
+def test_what_many_deleted_stages_leave_behind_is_told_by_the_first_ones_and_a_number() -> None:
+    gone = [note("", f"records of train@{name}, which is no stage now", f"{name}.json", found=f"{name}.json") for name in "abcdef"]
+    told = [f"note        records of train@{name}, which is no stage now: {name}.json" for name in "abc"]
+    more = "note        records of some stages, which is no stage now: 3 more (--verbose and --json show them)"
+    assert [line.plain for line in audit_lines(gone)][:-1] == [*told, more]
+    assert [line.plain.count(".json") for line in audit_lines(gone, verbose=True)][:-1] == [1] * 6
+    assert [line.plain for line in audit_lines(gone[:4])][:-1] == [line.plain for line in audit_lines(gone[:4], verbose=True)][:-1]
