@@ -16,8 +16,17 @@ ROOT = Path(__file__).parents[2]
 SECTION = re.search(r"## Import your own data\n(.*?)\n## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
 
 
+PLAY = """
+import gymnasium
+from trainer.api import evaluate, load_policy
+
+policy = load_policy("artifacts/models/hill_iql/policies/seed_0")
+print(evaluate(policy, episodes=5, make_env=lambda: gymnasium.make("MountainCarContinuous-v0")).mean())
+"""
+
+
 def shorten(params: Path) -> str:
-    """Has what was written for the hill learn and fit little, and one seed. Returns what it was."""
+    """Has what was written for the hill learn and fit little, and one seed. Returns what was written."""
     before = params.read_text()
     head, name, entry = before.rpartition("_iql:\n    dataset: ")
     fitted = "fitted_q: {updates: 200}"  # what is valued need not have learnt much, nor the value have settled
@@ -53,11 +62,9 @@ def test_from_a_csv_to_an_evaluated_policy(project):
     assert -100 < told["fitted_q_value"] < 100  # the prize, and what the engine may cost in all, both discounted on the way
     assert "return_mean" not in told
     project.run("python", "-m", "pytest", "-q", "tests/rl_datasets/test_hill.py")
+    assert float(project.run("python", "-c", PLAY).stdout) > 0  # the hill is climbed, which an idle car never does
     project.run(*shlex.split(played))
-    shorten(project.root / "params.yaml")
-    project.run("dvc", "repro", "evaluate@played_iql")
-    metrics = json.loads((project.root / "artifacts/evals/played_iql/metrics.json").read_text())
-    assert metrics["return_mean"] > 0  # the hill is climbed, which an idle car never does
+    assert "evaluate: {episodes: " in (project.root / "params.yaml").read_text().rpartition("played_iql:")[2]
 
 
 def test_only_what_is_new_is_built_when_a_data_set_is_added_to_another(project):
