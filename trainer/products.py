@@ -66,7 +66,7 @@ def _backward(kept: tuple[Array, Array, Array | None], grad: Array) -> tuple[Arr
     if across is not None:
         return by_x, _product(across, grads, None), jnp.zeros_like(across)
     if grads.shape[1] < rows.shape[1]:
-        return by_x, transposed(_product(transposed(grads), rows, None)), None
+        return by_x, jax.lax.optimization_barrier(_product(transposed(grads), rows, None)).T, None
     return by_x, _product(transposed(rows), grads, None), None
 
 
