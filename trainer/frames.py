@@ -23,6 +23,7 @@ from trainer.encoders import default_float
 from trainer.learner import Metrics
 from trainer.optimization import check_batch, make_optimizers, move_average, move_target, start_average
 from trainer.policies import Policy
+from trainer.products import finished
 
 Init = Callable[[Array], Tree]  # key -> weights
 Moved = tuple[dict[str, Tree], dict[str, Tree], Metrics]  # params, states of the optimisers, metrics
@@ -121,7 +122,9 @@ class ActorCritic(PolicyLearner):
         check_batch(batch, self.spec)
         key, move_key = jax.random.split(state.key)
         params, opt_state, metrics = self._move(state, batch, move_key)
-        target = self._moved_target(state, params)
+        # what reads the target is done by then, so that it moves where it lies and is not copied first
+        old, metrics = finished((state.target, metrics))
+        target = self._moved_target(state._replace(target=old), params)
         average = move_average(state.average, params[self.actor], self.params.ema_decay)
         return State(state.step + 1, key, params, target, opt_state, average), metrics
 

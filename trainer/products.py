@@ -44,9 +44,14 @@ def on_cpu() -> bool:
 
 
 def transposed(matrix: Array) -> Array:
-    """In memory: behind the barrier, XLA does not take it into a product."""
-    rows: Array = jax.lax.optimization_barrier(matrix.T)  # type: ignore[no-untyped-call]
+    """In memory, so that XLA does not take it into a product."""
+    rows: Array = finished(matrix.T)
     return rows
+
+
+def finished(values: Any) -> Any:
+    """Returns arrays as they are, all of them there before any is used: XLA takes nothing across, and a product stays one."""
+    return jax.lax.optimization_barrier(values)  # type: ignore[no-untyped-call]
 
 
 @jax.custom_vjp
@@ -64,9 +69,9 @@ def _backward(kept: tuple[Array, Array, Array | None], grad: Array) -> tuple[Arr
     rows, grads = (array.reshape(-1, array.shape[-1]) for array in (x, grad))
     by_x = _product(grad, kernel.T, None)
     if across is not None:
-        return by_x, _product(across, grads, None), jnp.zeros_like(across)
+        return *finished((by_x, _product(across, grads, None))), jnp.zeros_like(across)
     if grads.shape[1] < rows.shape[1]:
-        return by_x, jax.lax.optimization_barrier(_product(transposed(grads), rows, None)).T, None
+        return by_x, finished(_product(transposed(grads), rows, None)).T, None
     return by_x, _product(transposed(rows), grads, None), None
 
 

@@ -1,7 +1,11 @@
-"""Training runs to be timed: the program that `trainer.loop.fit` runs, on batches that are on the device already."""
+"""Training runs to be timed: the program that `trainer.loop.fit` runs, on batches that are on the device already; and `fit` itself."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Semaphore
 from typing import Any
 
 import jax
@@ -11,6 +15,7 @@ from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition
 from tests.benchmarks import matrix_work
 from tests.benchmarks.matrix_work import Shapes
 from trainer.learner import Learner, load_learner
+from trainer.loop import Hooks, Plan, Progress, fit
 from trainer.preprocessing import Preprocessor, make_preprocessor
 from trainer.program import PRODUCTS, Source, compile_program
 
@@ -20,6 +25,7 @@ SHAPES = Shapes(batch=256, observation=17, action=6, hidden=(256, 256))
 SPEC = EnvSpec("HalfCheetah-v5", ArraySpec((17,), "float32"), ArraySpec((6,), "float32", -1, 1))
 STATISTICS = {"observation": {"observation": {"mean": [0.0] * 17, "std": [1.0] * 17}}}
 UPDATES = defaultdict(lambda: 40, {"bc": 200, "iql": 60, "cql": 6, "edac": 20})  # a turn: long enough to time
+ENDLESS = 10**9  # updates
 SIDE = 2048  # of the matrices whose product is the limit
 
 
@@ -54,6 +60,51 @@ def compiled(algorithm: str, seeds: int = 1, scan: int = 40, **options: Any) -> 
 
     updates()
     return updates
+
+
+@contextmanager
+def fitting(algorithm: str, data: Path, **options: Any) -> Iterator[Subject]:
+    """`fit` of one seed on the train split of an RLDS directory, fed by default; stands still between two turns of UPDATES updates.
+
+    A turn holds all that a run does: batches, calls of the program, a point of the curves. The first one is done already.
+    """
+    from rl_datasets.stream import open_stream
+    from trainer.data import training_feed
+
+    turn, go, stood, closing = UPDATES[algorithm], Semaphore(0), Semaphore(0), []
+    chosen, preprocessor = learner(algorithm, **options)
+    stream = open_stream(data, "train", batch_size=SHAPES.batch, readers=2, memory_cap_mb=2048)
+    feed, _ = training_feed(stream, SPEC, (0,), SHAPES.batch, "auto")
+
+    def report(progress: Progress) -> None:
+        if progress.step % turn == 0:
+            stood.release()
+            go.acquire()
+            if closing:
+                raise InterruptedError
+
+    def run() -> None:
+        try:
+            fit(chosen, preprocessor, feed, Plan((0,), ENDLESS, log_every=turn), hooks=Hooks(report=report))
+        finally:
+            stood.release()
+
+    def wait() -> int:
+        stood.acquire()
+        if training.done():
+            training.result()
+        return turn
+
+    def updates() -> int:
+        go.release()
+        return wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        training = pool.submit(run)
+        wait()
+        yield updates
+        closing.append(True)
+        go.release()
 
 
 def product() -> Subject:
