@@ -80,7 +80,7 @@ EXPERIMENT_ENTRY = """  {experiment}:
 """
 CATEGORY = {"num_values", "one_hot", "categories"}  # options of an action that is one of several
 PASSES, UPDATES = 100, (2_000, 10_000)  # over the data, within these updates
-LONG = 100  # steps, from which on the default gamma of 0.99 reaches no further than an episode
+LONG, BEYOND = 300, 0.05  # steps, from which on no more of the weight lies beyond an episode with the default gamma of 0.99
 SMALL = 1000  # transitions, of which the training split may not fill a batch of 256
 
 
@@ -102,7 +102,7 @@ def experiment_entry(name: str, entry: str, counts: Mapping[str, int]) -> str:
     is_played = is_environment(str(env_id))
     length = transitions / episodes
     is_cut = not counts.get("terminals", 0) and 2 < length < LONG
-    horizon = f"gamma: {1 - 1 / length:.2f}" if is_cut else ""
+    horizon = f"gamma: {BEYOND ** (1 / length):.2f}" if is_cut else ""
     why = f"; episodes are cut after about {length:.0f} steps" if is_cut else ""
     told = f"{{seed: 0, fitted_q: {{{horizon}}}}}  # by the data alone: Gymnasium has no environment of this name{why}"
     batch_size = 256 if transitions >= SMALL else 32

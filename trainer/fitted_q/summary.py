@@ -16,6 +16,7 @@ FEW_EPISODES = 30  # under which an interval over initial states says little
 MOVED = 0.01  # of a value's size, over the last half of the updates: 0.05 at the full rate, of which the cosine leaves 0.18 there
 FAR = 0.25  # of the policy's actions; of the data's own at most 0.05 are that far
 LONG = 0.01  # weight of what came after a cut, under which nobody need hear of it
+BEYOND = 0.05  # weight of it that one may well leave to the estimator
 
 
 class Interval(NamedTuple):
@@ -196,10 +197,12 @@ def cut_off(estimate: Estimate) -> Iterator[Flag]:
     cut = ~estimate.is_terminal
     weight = float(estimate.rest[cut].mean()) if cut.any() else 0.0
     if cut.mean() * weight > LONG:
+        rest, reach = float(estimate.behaviour_rest[cut].mean()), float(estimate.length[cut].mean())
         yield Flag(
             "cut episodes",
             f"{int(cut.sum()):,} of {len(cut):,} held-out episodes were cut where {weight:.0%} of the weight was still to come. The "
-            f"behaviour's logged return lacks it ({float(estimate.behaviour_rest[cut].mean()):.4g} of such an episode, by the estimator).",
+            f"behaviour's logged return lacks it ({rest:.4g} of such an episode, by the estimator), and calibration cannot tell how far "
+            f"that is off. A gamma of {BEYOND ** (1 / reach):.2g} leaves {BEYOND:.0%} of it.",
         )
 
 

@@ -144,6 +144,8 @@ def _nest(columns: Sequence[str], facts: Mapping[str, Facts]) -> dict[str, str]:
 def _reason(role: str, roles: Roles, marks: Sequence[float] = ()) -> str:
     if roles.is_cost and role == "reward":
         return "a cost: stored is minus it"
+    if role == "reward" and any(roles.why[name] == AS_GIVEN for name in roles.of(role)):
+        return f"more of it is taken to be better; where less is, --as cost={','.join(roles.of(role))}"
     why = sorted({roles.why[name] for name in roles.of(role)} - {BY_NAME, AS_GIVEN})
     if marks:
         why.append(f"{', '.join(map(str, marks))} {'seems' if len(marks) == 1 else 'seem'} to stand for a missing value")

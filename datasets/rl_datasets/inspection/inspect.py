@@ -26,7 +26,9 @@ from rl_datasets.inspection.head import HEAD_BYTES, Head
 from rl_datasets.inspection.oddities import Divided, oddities_of_rows
 from rl_datasets.inspection.opening import Source, open_source
 from rl_datasets.inspection.roles import AS_GIVEN, BY_NAME, Roles, guess_roles
+from rl_datasets.words import count
 
+FEWEST_EPISODES = 10
 _IN_STEPS = ("observation", "next_observation", "action", "reward", "terminal", "truncated", "step_metadata")
 
 
@@ -159,6 +161,7 @@ def _understand(head: Head, facts: Mapping[str, Facts], roles: Roles, opened: So
     except (HindcastError, ValidationError) as error:
         _finish(draft, head, roles, opened, draft.options["env_id"])
         return draft, oddities, {}, [], _message(error)
+    oddities += _few_episodes(report.kept_episodes, head, roles, opened)
     counts = {"episodes": report.kept_episodes, "transitions": report.kept_transitions, **report.counts()}
     return draft, oddities, counts, [*report.notes(), *assumed], ""
 
@@ -287,6 +290,18 @@ def _texts_left_out(draft: Draft, facts: Mapping[str, Facts], roles: Roles) -> I
 def _columns_of(ends: Mapping[str, Any]) -> set[str]:
     told = (ends[key] for key in ("column", "sequence") if key in ends)
     return {name for names in told for name in ([names] if isinstance(names, str) else names)}
+
+
+def _few_episodes(episodes: int, head: Head, roles: Roles, opened: Source) -> list[Oddity]:
+    """Tells of a log that runs on without a mark that would cut it into as many episodes as a division needs."""
+    if episodes >= FEWEST_EPISODES or not head.is_whole or opened.is_cut or opened.files > 1:
+        return []
+    columns, clock = ",".join([*roles.of("id"), "day"]), roles.one("sequence") or "time"
+    answer = (
+        f"A log that runs on is cut where a further column of the id changes. Make one, such as the day by pandas, frame['day'] = "
+        f"frame['{clock}'].str[:10], and say --as id={columns}."
+    )
+    return [Oddity("few_episodes", f"{count(episodes, 'episode is', 'episodes are')} too few to train on some and test on others.", answer)]
 
 
 def _ignored(head: Head, roles: Roles, draft: Draft) -> list[str]:

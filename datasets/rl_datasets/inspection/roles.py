@@ -34,7 +34,7 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "sequence": ("step", "sequence_number", "t", "timestep", "time_step", "frame", "frame_index", "tick", "step_id", "index", "bloc"),
     "policy": ("policy", "policy_name", "behavior_policy", "behaviour_policy", "behavior", "behaviour", "agent", "controller"),
 }  # fmt: skip
-_COST = ("cost", "penalty", "loss")  # a reward with the sign turned
+_COST = ("cost", "penalty", "loss", "expense", "bill")  # a reward with the sign turned
 _APART = re.compile(r"[._/\[( ]|\d")  # what may follow a name in that of one of its columns: obs_3, obs.x, obs/camera, obs[0], obs3
 _PROPENSITY = re.compile(r"propensit|prob\b|_prob|log_?p\b|log_prob|logp")
 _ASIDE = re.compile(r"^(infos?|metadata|extras?)[./]")
@@ -114,8 +114,11 @@ def _take_given(roles: Roles, head: Head, given: Mapping[str, Sequence[str]]) ->
     for role, names in given.items():
         if role not in ROLES:
             raise HindcastError(f"There is no role '{role}'. The roles are: {', '.join(ROLES)}.")
+        if role == "cost" and "reward" in given:
+            raise HindcastError("Both a reward and a cost are named, but what came of an action is one of them. Name one.")
+        roles.is_cost |= role == "cost"
         for column in expand(names, head, role):
-            roles.add(role, column, AS_GIVEN)
+            roles.add("reward" if role == "cost" else role, column, AS_GIVEN)
 
 
 def _fits(role: str, fact: Facts, rows: int, may_be_short: bool) -> bool:

@@ -13,11 +13,25 @@ from rl_datasets.inspection.inspect import inspect
 from tests.rl_datasets.inspection.found import LENGTHS, ROWS, STOP, evidence, kinds, last_rows
 
 
+def test_of_a_cost_less_is_better_and_of_a_reward_that_is_named_more(tmp_path):
+    path = tmp_path / "log.csv"
+    rows = [f"{episode},{step},{step / 7},{step % 3 / 2},{step / 10}" for episode in range(4) for step in range(8)]
+    path.write_text("\n".join(["run,step,heat,fan,bill", *rows]) + "\n")
+    cost = inspect(path, {"action": ["fan"], "cost": ["bill"]}).entry
+    assert "reward: {columns: bill, scale: -1}  # a cost: stored is minus it" in cost
+    found = inspect(path, {"action": ["fan"], "reward": ["bill"]})
+    assert "reward: bill  # guessed" not in found.entry
+    assert "more of it is taken to be better; where less is, --as cost=bill" in found.entry
+    assert "4 episodes are too few" in evidence(found, "few_episodes")
+    with pytest.raises(HindcastError, match="Both a reward and a cost are named"):
+        inspect(path, {"action": ["fan"], "reward": ["bill"], "cost": ["bill"]})
+
+
 def test_plain_data_have_nothing_odd(look, paste, walk):
     done = last_rows()
     done[STOP[2] - 1] = False
     found = look({**walk(LENGTHS), "terminated": done, "truncated": last_rows() & ~done})
-    assert kinds(found) <= {"ends_without_terminal"}
+    assert kinds(found) <= {"ends_without_terminal", "few_episodes"}
     pasted = paste(found)
     assert pasted.counts == (5, ROWS, 4)
     assert [e.is_terminal for e in pasted.episodes] == [True, True, False, True, True]
