@@ -122,7 +122,7 @@ class ActorCritic(PolicyLearner):
         check_batch(batch, self.spec)
         key, move_key = jax.random.split(state.key)
         params, opt_state, metrics = self._move(state, batch, move_key)
-        # what reads the target is done by then, so that it moves where it lies and is not copied first
+        # the target moves behind all that reads it: XLA then orders the products so that a CPU is done with them sooner
         old, metrics = finished((state.target, metrics))
         target = self._moved_target(state._replace(target=old), params)
         average = move_average(state.average, params[self.actor], self.params.ema_decay)
