@@ -6,7 +6,8 @@ Content is hashed field by field: name, dtype, shape, then the bytes in C order,
 import hashlib
 import json
 import numbers
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii
@@ -14,7 +15,7 @@ from json.encoder import encode_basestring_ascii
 import numpy as np
 
 from rl_datasets.errors import HindcastError
-from rl_datasets.parts import alike, parts, side_by_side
+from rl_datasets.parts import alike, each_row, parts, side_by_side
 from rl_datasets.recorded import EndToEnd
 from rl_datasets.schema import Episode, named_leaves
 
@@ -39,7 +40,7 @@ def content_keys(episodes: EndToEnd) -> list[str]:
         for (name, array), (content, size) in zip(arrays, contents, strict=True):
             pieces += _header(name, array.dtype, (count, *array.shape[1:])), parts(content, starts[group] * size, count * size)
         rows = side_by_side([*pieces, _ending(episodes.is_terminal[group[0]])], len(group))
-        keys[group] = [hashlib.sha256(row).hexdigest() for row in rows]
+        keys[group] = [hashlib.sha256(content).hexdigest() for content in each_row(rows)]
     for one in which.others:
         some = slice(*episodes.starts[one : one + 2].tolist())
         keys[one] = _content_key([(name, array[some]) for name, array in arrays], episodes.is_terminal[one])
@@ -90,19 +91,24 @@ class DatasetDigest:
     def add_digest(self, episode_id: str, digest: str) -> None:
         """Adds an episode whose digest is known. Raises HindcastError where its id was added before."""
         if episode_id in self.episodes:
-            raise HindcastError(f"Episode id '{episode_id}' occurs twice, but ids are unique. Fix the builder's episodes().")
+            raise _twice(episode_id)
         self.episodes[episode_id] = digest
 
     def add_all(self, ids: Sequence[str], digests: Sequence[str]) -> None:
         """Adds episodes whose digests are known, as `add_digest` does one."""
-        added = dict(zip(ids, digests, strict=True))
-        if len(added) < len(ids) or any(map(self.episodes.__contains__, added)):
-            for episode_id, digest in zip(ids, digests, strict=True):
-                self.add_digest(episode_id, digest)
-        self.episodes |= added
+        before = len(self.episodes)
+        if self.episodes.keys().isdisjoint(ids):
+            self.episodes.update(zip(ids, digests, strict=True))
+        if len(self.episodes) < before + len(ids):
+            counts = Counter(ids)
+            raise _twice(next(episode_id for episode_id in ids if counts[episode_id] > 1 or episode_id in self.episodes))
 
     def hexdigest(self) -> str:
         return hashlib.sha256("".join(map(self.episodes.__getitem__, sorted(self.episodes))).encode()).hexdigest()
+
+
+def _twice(episode_id: str) -> HindcastError:
+    return HindcastError(f"Episode id '{episode_id}' occurs twice, but ids are unique. Fix the builder's episodes().")
 
 
 def combined_digest(splits: Mapping[str, str]) -> str:
@@ -150,7 +156,11 @@ def _literal(text: str) -> str:
 def _all_to_json(values: Sequence[str | int | float | None]) -> list[str]:
     """What `_to_json` makes of each."""
     kinds = set(map(type, values))
-    return [*map(encode_basestring_ascii if kinds == {str} else int.__repr__ if kinds == {int} else _to_json, values)]  # type: ignore[arg-type]
+    if kinds not in ({str}, {int}):
+        return [*map(_to_json, values)]
+    encode: Callable[..., str] = encode_basestring_ascii if kinds == {str} else int.__repr__
+    is_constant = values.count(values[0]) == len(values)  # as in most columns
+    return [encode(values[0])] * len(values) if is_constant else [*map(encode, values)]
 
 
 @lru_cache(maxsize=2**14)

@@ -61,6 +61,12 @@ def side_by_side(pieces: Sequence[bytes | memoryview | np.ndarray], rows: int) -
     return joined
 
 
+def each_row(rows: np.ndarray) -> list[bytes]:
+    """Returns the bytes of each row [rows, size] uint8, C-contiguous."""
+    contents: list[bytes] = rows.view(f"V{rows.shape[1]}").reshape(-1).tolist()
+    return contents
+
+
 def _windows(content: np.ndarray, size: int) -> np.ndarray:
     """Every part of this size, overlapping, as one value each."""
     return np.ndarray(len(content) - size + 1, f"V{size}", content, strides=(1,))

@@ -87,7 +87,7 @@ class EpisodeForm:
         if self.environment is not None:
             stored = _aligned(stored, lasts)
         metadata: dict[str, Any] = {**{key: [value] * count for key, value in self._unknown().items()}, **columns}
-        ids = metadata.pop("episode_id", [f"{split}-{number:08d}" for number in range(first, first + count)])
+        ids = metadata.pop("episode_id", None) or [f"{split}-{number:08d}" for number in range(first, first + count)]
         return EndToEnd(
             self.nest,
             tuple(stored.observation),
