@@ -10,6 +10,7 @@ is there already.
 import os
 import struct
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -17,8 +18,6 @@ from math import isqrt
 from pathlib import Path
 
 import numpy as np
-
-from rl_datasets.parts import alike, parts, put
 
 HEAD, TAIL = 12, 4  # bytes before a record and behind it
 BYTES = 1 << 24  # of the records that are looked at together; at least one
@@ -135,37 +134,53 @@ def _read_much(file: Path) -> Iterator[bytes]:
         raise DamagedFile(fault.message) from fault
 
 
-def checksums_hold(content: np.ndarray, places: np.ndarray) -> bool:
-    """Whether records [L] uint8, whose frames start at `places` [M + 1], have the checksums that are stored.
+class Checksums:
+    """Whether frames have the checksums that are stored, for many at once.
 
-    The CRC of an XOR is the XOR of CRCs, so what is looked at are sums of records, chosen so that no two records are in the same ones:
-    one wrong record is seen, and so are two; that more of them escape takes intent, or one chance in four billion.
+    The CRC of an XOR is the XOR of CRCs, so what is looked at are sums of frames, chosen so that no two frames are in the same ones:
+    one wrong frame is seen, and so are two; that more of them escape takes intent, or one chance in four billion.
     """
-    sizes = np.diff(places) - HEAD - TAIL
-    kinds, kind_of = np.unique(sizes, return_inverse=True)
-    lengths = [size.to_bytes(8, "little") for size in kinds.tolist()]
-    heads = b"".join(map(_framed, kinds.tolist(), masked_checksums(lengths).tolist()))
-    if (parts(content, places[:-1], HEAD) != np.frombuffer(heads, np.uint8).reshape(-1, HEAD)[kind_of]).any():
-        return False
-    magnitudes = np.frexp(np.maximum(sizes, 1))[1]  # so that no row is much more than twice as long as its record
-    some_of_each = (magnitudes == magnitude for magnitude in np.unique(magnitudes))
-    return all(_hold(content, places[:-1][some] + HEAD, sizes[some]) for some in some_of_each)
+
+    def __init__(self) -> None:
+        self._heads_hold = True
+        self._sums: defaultdict[tuple[int, int], list[np.ndarray]] = defaultdict(list)  # by width, and in which sums they are
+
+    def add(self, frames: np.ndarray) -> None:
+        """Adds frames [M, size] uint8. What stands around their records is overwritten.
+
+        Of the head is left the register's begin, and of the checksum what it says of the register behind the record: together they
+        leave nothing in it.
+        """
+        size = frames.shape[1] - HEAD - TAIL
+        self._heads_hold &= bool((frames[:, :HEAD] == _head(size)).all())
+        stored = np.ascontiguousarray(frames[:, -TAIL:]).view("<u4")
+        rotated = stored - _MASK
+        stored[...] = ~((rotated >> np.uint32(17)) | (rotated << np.uint32(15)))
+        frames[:, -TAIL:] = stored.view(np.uint8)
+        begin = HEAD - len(_BEGIN)
+        frames[:, begin:HEAD] = np.frombuffer(_BEGIN, np.uint8)
+        for kind, sums in enumerate(_sums(frames[:, begin:])):
+            self._sums[_width(sums.shape[1]), kind].append(sums)
+
+    def hold(self) -> bool:
+        """Whether all do."""
+        return self._heads_hold and not any(_linear(_halves(_to_the_right(sums, width))).any() for (width, _), sums in self._sums.items())
 
 
-def _hold(content: np.ndarray, bodies: np.ndarray, sizes: np.ndarray) -> bool:
-    """Whether records of a similar size have their checksums.
+@lru_cache(maxsize=1 << 14)
+def _head(size: int) -> np.ndarray:
+    """Returns what stands before a record of this size, [HEAD] uint8."""
+    (checksum,) = masked_checksums([size.to_bytes(8, "little")]).tolist()
+    return np.frombuffer(_framed(size, checksum), np.uint8)
 
-    They stand at the ends of rows, where zeros in front of them change nothing, each with the register's begin before and what the
-    checksum says of the register behind it: together they leave nothing in it.
-    """
-    width = -(-int(sizes.max() + len(_BEGIN) + TAIL) // 8) * 8
-    rows, ends = np.zeros((len(sizes), width), np.uint8), np.arange(1, len(sizes) + 1) * width
-    put(rows.reshape(-1), ends - sizes - TAIL, content, bodies, sizes + TAIL, alike(sizes))
-    rows.reshape(-1)[(ends - sizes - TAIL - len(_BEGIN))[:, None] + np.arange(len(_BEGIN))] = np.frombuffer(_BEGIN, np.uint8)
-    stored = rows[:, -TAIL:].view("<u4")
-    rotated = stored[:, 0] - _MASK
-    stored[:, 0] = ~((rotated >> np.uint32(17)) | (rotated << np.uint32(15)))
-    return not _linear(_sums(rows.view(np.uint64)).view(np.uint8)).any()
+
+def _to_the_right(arrays: Sequence[np.ndarray], width: int) -> np.ndarray:
+    """Returns the rows of all arrays, none wider than `width`, with zeros in front of them, which change nothing in a CRC."""
+    rows, end = np.zeros((sum(map(len, arrays)), width), np.uint8), 0
+    for array in arrays:
+        start, end = end, end + len(array)
+        rows[start:end, width - array.shape[1] :] = array
+    return rows
 
 
 def masked_checksums(contents: Sequence[bytes]) -> np.ndarray:
@@ -230,10 +245,10 @@ def _moves(level: int) -> tuple[np.ndarray, np.ndarray]:
     return halves[0], halves[1]
 
 
-def _sums(rows: np.ndarray) -> np.ndarray:
-    """Returns XORs of rows [N, W], so that any two rows are not in the same of them: those of a table's rows, and of its columns."""
+def _sums(rows: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Returns XORs of rows [N, W] so that any two rows are not in the same of them: those of a table's columns, and of its rows."""
     if len(rows) < 3:
-        return rows
+        return (rows,)
     side = isqrt(len(rows) - 1) + 1
     full = len(rows) // side
     table, rest = rows[: full * side].reshape(full, side, -1), rows[full * side :]
@@ -241,16 +256,16 @@ def _sums(rows: np.ndarray) -> np.ndarray:
     if len(rest):
         down[: len(rest)] ^= rest
         along = np.concatenate([along, np.bitwise_xor.reduce(rest, axis=0, keepdims=True)])
-    return np.concatenate([_halves(down), _halves(along)])
+    return down, along
 
 
 def _halves(rows: np.ndarray) -> np.ndarray:
-    """Returns the XOR of all rows, and of the later half of them, of the halves' later halves, and so on: about log2(N) + 1 sums."""
-    rows, sums = rows.copy(), []
+    """Returns the XOR of all rows [N, W] uint8, four times a number wide, and of the later half of them, of the halves' later halves, and so on: about log2(N) + 1 sums."""
+    rows, sums = rows.view(np.uint32).copy(), []
     while len(rows) > 1:
         half = (len(rows) + 1) // 2
         low, high = rows[:half], rows[half:]
         sums.append(np.bitwise_xor.reduce(high, axis=0))
         low[: len(high)] ^= high
         rows = low
-    return np.array([*sums, rows[0]])
+    return np.array([*sums, rows[0]]).view(np.uint8)

@@ -12,7 +12,7 @@ import numpy as np
 from rl_datasets.parts import FEWEST, Alike, alike, parts
 from rl_datasets.recorded import EndToEnd, Recorded, end_to_end
 from rl_datasets.rlds.decoding import Layout, LayoutReader
-from rl_datasets.rlds.framing import HEAD, TAIL, blocks, checksums_hold
+from rl_datasets.rlds.framing import HEAD, TAIL, Checksums, blocks
 from rl_datasets.rlds.reader import RldsReader, Shard
 from rl_datasets.rlds.stored import StoredLists
 
@@ -63,8 +63,6 @@ class Together:
 
     def __call__(self, content: np.ndarray, places: np.ndarray, split: str, first: int) -> EndToEnd:
         """Decodes records whose frames [L] uint8 start at `places` [M + 1]; the first is of the episode of this number in the split."""
-        if not checksums_hold(content, places):
-            raise ValueError("the checksum of a record is not that of its bytes")
         lists = _located(content, places, [stored.key for stored in (*self._arrays.values(), *self._columns.values())], self._layouts)
         arrays, counts = {}, None
         for key, stored in self._arrays.items():
@@ -79,11 +77,12 @@ class Together:
 
 
 def _located(content: np.ndarray, places: np.ndarray, keys: Sequence[bytes], layouts: LayoutReader) -> dict[bytes, StoredLists]:
-    """Finds the lists of some keys in records. Raises NotCanonical, KeyError or ValueError where that is not possible."""
+    """Finds the lists of some keys in records whose checksums hold. Raises NotCanonical, KeyError or ValueError otherwise."""
     bodies, sizes = places[:-1] + HEAD, np.diff(places) - HEAD - TAIL
     starts, lengths = (np.empty((len(keys), len(sizes)), np.int64) for _ in range(2))
     kinds: list[set[int]] = [set() for _ in keys]
     groups, others = [], []
+    checksums = Checksums()
 
     def note(layout: Layout, some: np.ndarray) -> None:
         stored = [layout[key] for key in keys]
@@ -93,10 +92,14 @@ def _located(content: np.ndarray, places: np.ndarray, keys: Sequence[bytes], lay
             known.add(each.kind)
         groups.append(some) if len(some) >= FEWEST else others.extend(some.tolist())
 
+    def records_of(some: np.ndarray) -> np.ndarray:
+        frames = parts(content, places[some], HEAD + int(sizes[some[0]]) + TAIL)
+        checksums.add(frames)
+        return frames[:, HEAD:-TAIL]
+
     which = alike(sizes)
-    singles = [np.array([other]) for other in which.others]
     for group in which.groups:
-        rest, rows = group, parts(content, bodies[group], int(sizes[group[0]]))
+        rest, rows = group, records_of(group)
         for _ in range(FORMS):
             if not len(rest):
                 break
@@ -104,10 +107,13 @@ def _located(content: np.ndarray, places: np.ndarray, keys: Sequence[bytes], lay
             same = _same(rows, layout)
             note(layout, rest[same])
             rest, rows = rest[~same], rows[~same]
-        singles += np.split(rest, len(rest)) if len(rest) else []
-    for single in singles:
-        (start,), (size,) = bodies[single], sizes[single]
-        note(layouts.read(content[start : start + size].tobytes()), single)
+        for place, row in zip(rest.tolist(), rows, strict=True):
+            note(layouts.read(row.tobytes()), np.array([place]))
+    for other in which.others:
+        (row,) = records_of(single := np.array([other]))
+        note(layouts.read(row.tobytes()), single)
+    if not checksums.hold():
+        raise ValueError("the checksum of a record is not that of its bytes")
     found = Alike(groups, others)
     return {
         key: StoredLists(content, kind, starts[place], lengths[place], found)
