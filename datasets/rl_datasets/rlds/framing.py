@@ -260,7 +260,10 @@ def _sums(rows: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _halves(rows: np.ndarray) -> np.ndarray:
-    """Returns the XOR of all rows [N, W] uint8, four times a number wide, and of the later half of them, of the halves' later halves, and so on: about log2(N) + 1 sums."""
+    """Returns XORs of rows [N, W] uint8, W a multiple of four: of all, of the later half, of the halves' later halves, and so on.
+
+    These are about log2(N) + 1 sums.
+    """
     rows, sums = rows.view(np.uint32).copy(), []
     while len(rows) > 1:
         half = (len(rows) + 1) // 2

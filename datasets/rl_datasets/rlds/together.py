@@ -79,17 +79,13 @@ class Together:
 def _located(content: np.ndarray, places: np.ndarray, keys: Sequence[bytes], layouts: LayoutReader) -> dict[bytes, StoredLists]:
     """Finds the lists of some keys in records whose checksums hold. Raises NotCanonical, KeyError or ValueError otherwise."""
     bodies, sizes = places[:-1] + HEAD, np.diff(places) - HEAD - TAIL
-    starts, lengths = (np.empty((len(keys), len(sizes)), np.int64) for _ in range(2))
-    kinds: list[set[int]] = [set() for _ in keys]
+    found, form_of = list[Layout](), np.empty(len(sizes), np.int64)  # the place of each record's in the list
     groups, others = [], []
     checksums = Checksums()
 
     def note(layout: Layout, some: np.ndarray) -> None:
-        stored = [layout[key] for key in keys]
-        starts[:, some] = bodies[some] + np.array([[each.start] for each in stored])
-        lengths[:, some] = np.array([[each.end - each.start] for each in stored])
-        for known, each in zip(kinds, stored, strict=True):
-            known.add(each.kind)
+        form_of[some] = len(found)
+        found.append(layout)
         groups.append(some) if len(some) >= FEWEST else others.extend(some.tolist())
 
     def records_of(some: np.ndarray) -> np.ndarray:
@@ -114,11 +110,14 @@ def _located(content: np.ndarray, places: np.ndarray, keys: Sequence[bytes], lay
         note(layouts.read(row.tobytes()), single)
     if not checksums.hold():
         raise ValueError("the checksum of a record is not that of its bytes")
-    found = Alike(groups, others)
-    return {
-        key: StoredLists(content, kind, starts[place], lengths[place], found)
-        for place, (key, (kind,)) in enumerate(zip(keys, kinds, strict=True))
-    }
+
+    def lists(key: bytes) -> StoredLists:
+        stored = [layout[key] for layout in found]
+        (kind,) = {each.kind for each in stored}
+        starts, ends = (np.array(edges) for edges in zip(*((each.start, each.end) for each in stored), strict=True))
+        return StoredLists(content, kind, bodies + starts[form_of], (ends - starts)[form_of], Alike(groups, others))
+
+    return {key: lists(key) for key in keys}
 
 
 def _same(rows: np.ndarray, layout: Layout) -> np.ndarray:
