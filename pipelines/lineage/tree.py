@@ -16,6 +16,7 @@ from rl_datasets.errors import HindcastError
 
 _SETTINGS = ("core.commitGraph=false", "core.fsmonitor=false", "advice.graftFileDeprecated=false")  # nothing is believed that can be read
 NO_GIT = 127
+_ELSEWHERE = {"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"}
 GIT = ("git", *(word for setting in _SETTINGS for word in ("-c", setting)))
 
 
@@ -139,8 +140,11 @@ def words_of(answer: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def variables(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Returns the variables that git runs with: what it has kept is what counts, whatever stands in its place, and a path is a path."""
-    own = {name: value for name, value in os.environ.items() if not name.endswith("_PATHSPECS")}
+    """Returns the variables that git runs with: what it has kept is what counts, whatever stands in its place, and a path is a path.
+
+    The repository is that around the current folder: those that name another, as git itself sets them for its hooks, are left out.
+    """
+    own = {name: value for name, value in os.environ.items() if name not in _ELSEWHERE and not name.endswith("_PATHSPECS")}
     return {**own, "GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "LC_ALL": "C", **(more or {})}
 
 

@@ -119,7 +119,7 @@ def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterat
     matching = [record for record in complete if not _differing(wrote(record), outputs)]
     if matching:
         yield from agreement(scene, stage, matching[-1])
-        yield from _circumstances(stage, link, matching[-1])
+        yield from _circumstances(scene, stage, link, matching[-1])
     elif not complete and (removed := [edit for edit in scene.record_edits.get(stage.name, ()) if edit.is_gone]):
         path, how = removed[-1].path, removed[-1].how
         yield broken(stage.name, link, path, expected="it kept", found=f"{path} {how}", mend=_back(path))
@@ -136,12 +136,14 @@ def _of_the_run(scene: Scene, stage: Stage, records: Sequence[Record]) -> Iterat
         yield broken(stage.name, link, tuple(differing), expected=expected, found=found, mend=mend, related=edited)
 
 
-def _circumstances(stage: Stage, link: str, record: Record) -> Iterator[Finding]:
+def _circumstances(scene: Scene, stage: Stage, link: str, record: Record) -> Iterator[Finding]:
     """What one should know of a run that holds: not from a commit, by hand, from inputs that no clone has."""
     yield holds(stage.name, link, record.path)
-    if record.untracked:
-        found = f"{record.path}: it read {', '.join(record.untracked[:3])}, which neither git nor DVC keeps"
-        yield note(stage.name, link, record.path, found=found, mend=f"'dvc add {record.untracked[0]}' keeps it")
+    had = {**record.code, **{entry.path: entry.md5 for entry in record.inputs}}
+    unkept = [path for path in record.untracked if not scene.is_kept(path, had.get(path, ""))]  # what was added after the run is kept
+    if unkept:
+        found = f"{record.path}: it read {', '.join(unkept[:3])}, which neither git nor DVC keeps as it was then"
+        yield note(stage.name, link, record.path, found=found, mend=f"'dvc add {unkept[0]}' keeps it")
     if record.is_dirty:
         found = f"{record.path}: it ran on {record.commit[:10]} with {', '.join(record.changed[:3])} changed and not committed"
         yield note(stage.name, link, record.path, found=found, mend="what it ran is what dvc.lock names; commit before the next run")

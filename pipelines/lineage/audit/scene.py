@@ -1,5 +1,6 @@
 """What every check of the audit is given: the project, its contents, and what git and the records say of it."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -144,6 +145,13 @@ class Scene:
     def is_tracked(self, path: str) -> bool:
         """Whether a source file is kept by DVC, by a `.dvc` file beside it."""
         return tracked(self.project.tree, path) is not None
+
+    def is_kept(self, path: str, md5: str) -> bool:
+        """Whether DVC, or the last commit or the revision, has a source file with this content."""
+        tree = self.project.tree
+        kept, content = tracked(tree, path), tree.read(path) if tree.revision else self.history.committed(path)
+        committed = "" if content is None else hashlib.md5(content, usedforsecurity=False).hexdigest()
+        return bool(md5) and md5 in (committed, kept.md5 if kept is not None and kept.path == path else "")
 
     def was_run_by_dvc(self, stage: str) -> bool:
         """Whether a record says that DVC ran the stage to its end."""

@@ -6,15 +6,20 @@ import os
 import shutil
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from pipelines.lineage.audit.contents import Workspace
 from pipelines.lineage.audit.findings import Finding, broken, holds, note
 from pipelines.lineage.audit.history import History
 from pipelines.lineage.audit.output import audit_lines
-from pipelines.lineage.execution import code_state
+from pipelines.lineage.audit.scene import Scene
+from pipelines.lineage.execution import code_state, inputs
+from pipelines.lineage.graph import Graph
 from pipelines.lineage.kept import blob_name
+from pipelines.lineage.stages import read_project
 from pipelines.lineage.tree import GitTree, WorkingTree, is_bare
 from tests.pipelines.audit.small_project import commit, git
 
@@ -130,6 +135,47 @@ def test_a_commit_replaced_by_git_replace(repository: Path) -> None:
     git("replace", edited, commit("As if it came first"))
     git("checkout", "-q", "main")
     assert_found("edited", "An edit")
+
+
+@pytest.mark.parametrize(("variable", "place"), [("GIT_DIR", ".git"), ("GIT_WORK_TREE", ""), ("GIT_INDEX_FILE", ".git/index")])
+def test_variables_that_name_another_repository(
+    repository: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str, place: str
+) -> None:
+    write(RECORD, "second")
+    Path("code.py").write_text("one = 1\n")
+    Path("log.csv").write_text("a,b\n")
+    commit("An edit")
+    Path("code.py").write_text("one = 2\n")
+    other = tmp_path_factory.mktemp("other")
+    git("init", "-q", "-b", "main", str(other))
+    git("-C", str(other), "-c", "user.name=x", "-c", "user.email=x@y", "commit", "-q", "--allow-empty", "-m", "Another's")
+    expected = History().uncommitted(), code_state(), inputs(["log.csv"])
+    monkeypatch.setenv(variable, str(other / place))
+    assert_found("edited", "An edit")
+    assert (History().uncommitted(), code_state(), inputs(["log.csv"])) == expected
+    assert (expected[0], expected[2][0].keeper) == (["code.py"], "git")
+
+
+def test_a_source_that_was_committed_or_added_after_it_was_read_is_kept(repository: Path) -> None:
+    Path("params.yaml").write_text("{}")
+    Path("dvc.yaml").write_text("stages: {}")
+    Path("log.csv").write_text("a,b\n")
+    md5 = hashlib.md5(b"a,b\n", usedforsecurity=False).hexdigest()
+
+    def is_kept(revision: str = "", was: str = md5) -> bool:
+        with GitTree(revision) if revision else nullcontext(WorkingTree()) as tree:
+            project = read_project(tree)
+            return Scene(project, Graph(project.stages), Workspace(tree, deep=False), History(revision)).is_kept("log.csv", was)
+
+    assert not is_kept()
+    commit("The source")
+    assert (is_kept(), is_kept("HEAD")) == (True, True)
+    assert not is_kept(was=hashlib.md5(b"another", usedforsecurity=False).hexdigest())
+    assert not is_kept(was="")  # of what was too large to be hashed for the record
+    git("rm", "-q", "--cached", "log.csv")
+    git("commit", "-qm", "Not any more")
+    Path("log.csv.dvc").write_text(f"outs: [{{md5: {md5}, path: log.csv}}]")
+    assert (is_kept(), is_kept("HEAD"), is_kept("HEAD~")) == (True, False, True)
 
 
 def test_a_history_cut_by_a_graft(repository: Path) -> None:
