@@ -1,6 +1,8 @@
 """The one reader of YAML, as DVC reads it (YAML 1.2: `3e-4` is a number, `on` is a word), with faults named by their line."""
 
+import copy
 import json
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,12 @@ def read_yaml(path: Path, remedy: str = "Mend that line") -> Any:
 
 
 def parse_yaml(content: bytes, path: str, remedy: str = "Mend that line") -> Any:
-    """Returns what the content of the file at `path` says. Raises HindcastError with the line and column of a fault."""
+    """Returns what the content of the file at `path` says, the caller's own. Raises HindcastError with the line and column of a fault."""
+    return copy.deepcopy(_parsed(content, path, remedy))
+
+
+@lru_cache(maxsize=16)  # an audit compares a file with that of several commits, which are mostly equal
+def _parsed(content: bytes, path: str, remedy: str) -> Any:
     try:
         text = content.decode("utf-8")
         refuse_marks(path, text)

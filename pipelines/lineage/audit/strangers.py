@@ -1,6 +1,5 @@
 """Files that nothing accounts for: in no manifest, hidden from DVC, in the place of other code, or elsewhere than it seems."""
 
-import glob
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -159,12 +158,16 @@ def _module(path: str) -> str:
 def _beside(stages: Iterable[Stage]) -> Iterator[str]:
     """Packages and compiled modules that Python prefers to a file of code of their name, of the project's packages or declared."""
     declared = {path for stage in stages for path in stage.dependencies if is_code(path) and path.endswith(".py")}
-    for module in sorted(declared | {path.as_posix() for folder in CODE for path in Path(folder).rglob("*.py")}):
-        name = module.removesuffix(".py")
-        if _is_package(name):
-            yield name
-        yield from (file.as_posix() for ending in COMPILED for file in Path().glob(f"{glob.escape(name)}.*{ending}"))
-        yield from (f"{name}{ending}" for ending in COMPILED if os.path.exists(f"{name}{ending}"))
+    modules = sorted(declared | {path.as_posix() for folder in CODE for path in Path(folder).rglob("*.py")})
+    folders = {os.path.dirname(module) for module in modules}
+    listed = {folder: os.listdir(folder or ".") for folder in folders if os.path.isdir(folder or ".")}
+    for module in modules:
+        folder, name = os.path.dirname(module), os.path.basename(module).removesuffix(".py")
+        beside = sorted(other for other in listed.get(folder, ()) if other.startswith(name) and other != f"{name}.py")
+        for other in beside:
+            path = os.path.join(folder, other)
+            if (other == name and _is_package(path)) or (other.startswith(f"{name}.") and other.endswith(COMPILED)):
+                yield path
 
 
 def _is_package(path: str) -> bool:

@@ -96,7 +96,7 @@ class World:
         return parse_lock(Path(LOCK).read_bytes())
 
     def write_lock(self, stages: dict[str, Any]) -> None:
-        self.write(LOCK, yaml.safe_dump({"schema": "2.0", "stages": stages}, sort_keys=False, width=1000))
+        self.write(LOCK, yaml.dump({"schema": "2.0", "stages": stages}, Dumper=yaml.CSafeDumper, sort_keys=False, width=1000))
 
     def relock(self) -> None:
         """Makes dvc.lock agree with what is on disk, as 'dvc commit --force' does; objects of DVC's cache included."""
