@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 from ruamel.yaml import YAML
 
+from trainer.fitted_q.params import gamma_within
+
 BUILDER = '''"""Say here what the data are, and the unit of each number. Observation: position, metres. Action: speed, metres a second."""
 
 from collections.abc import Iterator
@@ -80,7 +82,7 @@ EXPERIMENT_ENTRY = """  {experiment}:
 """
 CATEGORY = {"num_values", "one_hot", "categories"}  # options of an action that is one of several
 PASSES, UPDATES = 100, (2_000, 10_000)  # over the data, within these updates
-LONG, BEYOND = 300, 0.05  # steps, from which on no more of the weight lies beyond an episode with the default gamma of 0.99
+LONG = 300  # steps, from which on no more of the weight lies beyond an episode with the default gamma of 0.99
 SMALL = 1000  # transitions, of which the training split may not fill a batch of 256
 
 
@@ -102,7 +104,7 @@ def experiment_entry(name: str, entry: str, counts: Mapping[str, int]) -> str:
     is_played = is_environment(str(env_id))
     length = transitions / episodes
     is_cut = not counts.get("terminals", 0) and 2 < length < LONG
-    horizon = f"gamma: {BEYOND ** (1 / length):.2f}" if is_cut else ""
+    horizon = f"gamma: {gamma_within(length):g}" if is_cut else ""
     why = f"; episodes are cut after about {length:.0f} steps" if is_cut else ""
     told = f"{{seed: 0, fitted_q: {{{horizon}}}}}  # by the data alone: Gymnasium has no environment of this name{why}"
     batch_size = 256 if transitions >= SMALL else 32

@@ -86,7 +86,7 @@ def test_from_a_file(project):
             "Oven",
             "{columns: heat, categories: [low, high]}",
             50,
-            ("cartpole", 32, {"seed": 0, "fitted_q": {"gamma": 0.55}}),
+            ("cartpole", 32, {"seed": 0, "fitted_q": {"gamma": 0.54}}),
         ),  # of 5 steps, all cut
         ("CartPole-v1", "{columns: push, num_values: 2}", 5000, ("cartpole", 256, {"seed": 0, "episodes": 20})),
     ],

@@ -1,6 +1,17 @@
 """How fitted Q evaluation is done. Imports no JAX, so that params.yaml is read without it."""
 
+import math
+
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+BEYOND = 0.05  # of a return's weight, that one may well leave to the estimator where episodes are cut
+
+
+def gamma_within(steps: float) -> float:
+    """Returns a gamma that leaves about BEYOND of the weight after that many steps, and no more; 1 - gamma has two digits."""
+    missing = 1 - BEYOND ** (1 / steps)
+    unit = 10.0 ** (math.floor(math.log10(missing)) - 1)
+    return float(f"{1 - math.ceil(missing / unit) * unit:.12g}")
 
 
 class FittedQParams(BaseModel):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trainer.fitted_q.params import FittedQParams
+from trainer.fitted_q.params import BEYOND, FittedQParams, gamma_within
 from trainer.metrics import bootstrap_interval
 
 PREFIX = "fitted_q_"  # of the keys in metrics.json
@@ -16,7 +16,6 @@ FEW_EPISODES = 30  # under which an interval over initial states says little
 MOVED = 0.01  # of a value's size, over the last half of the updates: 0.05 at the full rate, of which the cosine leaves 0.18 there
 FAR = 0.25  # of the policy's actions; of the data's own at most 0.05 are that far
 LONG = 0.01  # weight of what came after a cut, under which nobody need hear of it
-BEYOND = 0.05  # weight of it that one may well leave to the estimator
 
 
 class Interval(NamedTuple):
@@ -197,12 +196,14 @@ def cut_off(estimate: Estimate) -> Iterator[Flag]:
     cut = ~estimate.is_terminal
     weight = float(estimate.rest[cut].mean()) if cut.any() else 0.0
     if cut.mean() * weight > LONG:
-        rest, reach = float(estimate.behaviour_rest[cut].mean()), float(estimate.length[cut].mean())
+        rest, gamma = float(estimate.behaviour_rest[cut].mean()), gamma_within(float(estimate.length[cut].mean()))
+        lower = f"A gamma of {gamma:g} leaves {BEYOND:.0%} of it."
+        advice = lower if gamma < estimate.params.gamma else f"The gamma of {estimate.params.gamma:g} is low enough for their length."
         yield Flag(
             "cut episodes",
             f"{int(cut.sum()):,} of {len(cut):,} held-out episodes were cut where {weight:.0%} of the weight was still to come. The "
             f"behaviour's logged return lacks it ({rest:.4g} of such an episode, by the estimator), and calibration cannot tell how far "
-            f"that is off. A gamma of {BEYOND ** (1 / reach):.2g} leaves {BEYOND:.0%} of it.",
+            f"that is off. {advice}",
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.fitted_q.estimate import _moved
-from trainer.fitted_q.params import FittedQParams
+from trainer.fitted_q.params import BEYOND, FittedQParams, gamma_within
 from trainer.fitted_q.summary import Estimate, Limits, limits_of, notes
 from trainer.points import VALIDATION, Row
 
@@ -81,6 +81,16 @@ def test_a_sign_of_trouble_is_told(kind: str, changes: dict[str, Any], words: st
     with pytest.raises(ValueError, match=words):
         raise ValueError(found.flags()[0].text)
     assert notes(found)[1] == f"Fitted Q evaluation, {kind}: {found.flags()[0].text}"
+
+
+@pytest.mark.parametrize(("steps", "gamma"), [(1, 0.05), (5, 0.54), (23, 0.87), (300, 0.99), (1000, 0.997)])
+def test_of_episodes_that_are_cut_a_gamma_leaves_little_beyond_them_and_is_not_told_to_be_too_high(steps: int, gamma: float) -> None:
+    assert gamma_within(steps) == gamma
+    assert 0.6 * BEYOND < gamma**steps <= BEYOND * (1 + 1e-9)
+    cut = {"length": np.full(E, steps), "is_terminal": np.zeros(E, bool), "rest": np.full(E, 0.04)}
+    higher, same = (estimate(params=FittedQParams(gamma=value), **cut).flags()[0].text for value in ((1 + gamma) / 2, gamma))
+    assert f"A gamma of {gamma} leaves 5% of it." in higher
+    assert f"The gamma of {gamma} is low enough for their length." in same
 
 
 def test_without_such_signs_nothing_is_told() -> None:
