@@ -8,7 +8,7 @@ import numpy as np
 
 from rl_datasets.inspection.facts import Facts
 from rl_datasets.inspection.head import Head
-from rl_datasets.inspection.roles import AS_GIVEN, BY_NAME, Roles
+from rl_datasets.inspection.roles import AS_GIVEN, BY_NAME, Roles, as_given
 
 _CATEGORIES = 64  # whole numbers that an action may take and still be one of several choices
 _JUMP = 8.0  # times the median distance of two observations that follow one another
@@ -145,7 +145,7 @@ def _reason(role: str, roles: Roles, marks: Sequence[float] = ()) -> str:
     if roles.is_cost and role == "reward":
         return "a cost: stored is minus it"
     if role == "reward" and any(roles.why[name] == AS_GIVEN for name in roles.of(role)):
-        return f"more of it is taken to be better; where less is, --as cost={','.join(roles.of(role))}"
+        return f"more of it is taken to be better; where less is, {as_given('cost', roles.of(role))}"
     why = sorted({roles.why[name] for name in roles.of(role)} - {BY_NAME, AS_GIVEN})
     if marks:
         why.append(f"{', '.join(map(str, marks))} {'seems' if len(marks) == 1 else 'seem'} to stand for a missing value")

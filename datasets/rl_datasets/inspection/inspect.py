@@ -23,9 +23,10 @@ from rl_datasets.inspection.entry import UNKNOWN, dataset_name, entry_text
 from rl_datasets.inspection.environment import difference, match_environment
 from rl_datasets.inspection.facts import Facts, facts_of, with_marks
 from rl_datasets.inspection.head import HEAD_BYTES, Head
+from rl_datasets.inspection.ids import most_at_a_time
 from rl_datasets.inspection.oddities import Divided, oddities_of_rows
 from rl_datasets.inspection.opening import Source, open_source
-from rl_datasets.inspection.roles import AS_GIVEN, BY_NAME, Roles, guess_roles
+from rl_datasets.inspection.roles import AS_GIVEN, BY_NAME, Roles, as_given, guess_roles
 from rl_datasets.words import count
 
 FEWEST_EPISODES = 10
@@ -280,10 +281,8 @@ def _texts_left_out(draft: Draft, facts: Mapping[str, Facts], roles: Roles) -> I
     left = [name for name in left if facts[name].column.rows == facts[observed[0]].column.rows and name not in roles.why]
     if left and any(roles.why[name] != AS_GIVEN for name in observed):
         told = ", ".join(f"{name} ({len(facts[name].levels)} texts)" for name in left)
-        all_of_it = ",".join([*observed, *left])
-        answer = (
-            f"Ignored. --as observation={all_of_it} stores it as a category, --as step_metadata={','.join(left)} keeps it with each step."
-        )
+        category, kept = as_given("observation", [*observed, *left]), as_given("step_metadata", left)
+        answer = f"Ignored. {category} stores it as a category, {kept} keeps it with each step."
         yield Oddity("text_left_out", f"Text that changes within episodes: {told}.", answer)
 
 
@@ -296,11 +295,14 @@ def _few_episodes(episodes: int, head: Head, roles: Roles, opened: Source) -> li
     """Tells of a log that runs on without a mark that would cut it into as many episodes as a division needs."""
     if episodes >= FEWEST_EPISODES or not head.is_whole or opened.is_cut or opened.files > 1:
         return []
-    columns, clock = ",".join([*roles.of("id"), "day"]), roles.one("sequence") or "time"
-    answer = (
-        f"A log that runs on is cut where a further column of the id changes. Make one, such as the day by pandas, frame['day'] = "
-        f"frame['{clock}'].str[:10], and say --as id={columns}."
-    )
+    ids, clock = roles.of("id"), roles.one("sequence") or "time"
+    answer = "A log that runs on is cut where a further column of the id changes. "
+    if (told := most_at_a_time(head, ids)) is not None and told[0] != clock:
+        answer += (
+            f"'{told[0]}' has one value on up to {told[1]:,} rows: where each value is an episode, say {as_given('id', [*ids, told[0]])}."
+        )
+    else:
+        answer += f"Make one, such as the day by pandas, frame['day'] = frame['{clock}'].str[:10], and say {as_given('id', [*ids, 'day'])}."
     return [Oddity("few_episodes", f"{count(episodes, 'episode is', 'episodes are')} too few to train on some and test on others.", answer)]
 
 

@@ -1,6 +1,7 @@
 """What each column likely is, by its name and by what it holds. A guess is one line of a table here, and its reason is told."""
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -65,6 +66,11 @@ class Roles:
 
     def role_of(self, column: str) -> str | None:
         return next((role for role, columns in self.columns.items() if column in columns), None)
+
+
+def as_given(role: str, names: Sequence[str]) -> str:
+    """Returns what says on a command line which columns have a role, in quotes where a shell would part it."""
+    return f"--as {shlex.quote(f'{role}=' + ','.join(names))}"
 
 
 def guess_roles(head: Head, facts: Mapping[str, Facts], given: Mapping[str, Sequence[str]]) -> Roles:
