@@ -232,15 +232,15 @@ def test_a_text_that_may_be_observed_is_not_left_out_silently(look, paste, walk)
     assert "--as 'observation=heat (°C),mass,smell' stores it as a category, --as step_metadata=smell keeps" in answer
 
 
-def test_a_log_that_runs_on_is_cut_by_the_column_that_many_rows_share():
+def test_a_log_that_runs_on_is_cut_by_the_column_that_many_rows_share(tmp_path):
     hours = pd.date_range("2026-01-01", periods=72, freq="h")
     log = pd.DataFrame({"day": hours.date.astype(str), "hour": hours, "heat": np.sin(np.arange(72)), "fan": np.cos(np.arange(72))})
-    log.assign(score=log.heat * log.fan).to_csv("house.csv", index=False)
+    log.assign(score=log.heat * log.fan).to_csv(tmp_path / "house.csv", index=False)
     roles = {"action": ["fan"], "reward": ["score"]}
-    answer = next(o.answer for o in inspect(Path("house.csv"), roles).oddities if o.kind == "few_episodes")
+    answer = next(o.answer for o in inspect(tmp_path / "house.csv", roles).oddities if o.kind == "few_episodes")
     assert "'day' has one value on up to 24 rows: where each value is an episode, say --as id=day." in answer
-    log.assign(score=log.heat * log.fan).drop(columns="day").to_csv("house.csv", index=False)
-    answer = next(o.answer for o in inspect(Path("house.csv"), roles).oddities if o.kind == "few_episodes")
+    log.assign(score=log.heat * log.fan).drop(columns="day").to_csv(tmp_path / "house.csv", index=False)
+    answer = next(o.answer for o in inspect(tmp_path / "house.csv", roles).oddities if o.kind == "few_episodes")
     assert "by pandas, frame['day'] = frame['time'].str[:10], and say --as id=day." in answer
 
 
