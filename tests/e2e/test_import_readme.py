@@ -38,6 +38,8 @@ def shorten(params: Path) -> str:
 def test_from_a_csv_to_an_evaluated_policy(project):
     assert SECTION is not None
     shutil.copy(ROOT / "params.yaml", project.root)
+    for key, value in (("user.name", "test"), ("user.email", "test@localhost")):
+        project.run("git", "config", key, value)
     outputs = {}
     for kind, block in re.findall(r"```(\w+)\n(.*?)```", SECTION[1], re.DOTALL):
         if kind == "python":
@@ -61,6 +63,8 @@ def test_from_a_csv_to_an_evaluated_policy(project):
     told = json.loads((project.root / "artifacts/evals/hill_iql/metrics.json").read_text())
     assert -100 < told["fitted_q_value"] < 100  # the prize, and what the engine may cost in all, both discounted on the way
     assert "return_mean" not in told
+    assert "Every link holds" in outputs["audit"]
+    assert project.run("git", "status", "--porcelain").stdout == ""  # what the README puts into git is all that there is to keep
     project.run("python", "-m", "pytest", "-q", "tests/rl_datasets/test_hill.py")
     assert float(project.run("python", "-c", PLAY).stdout) > 0  # the hill is climbed, which an idle car never does
     project.run(*shlex.split(played))

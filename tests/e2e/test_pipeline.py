@@ -1,6 +1,7 @@
 """The whole chain as a user runs it: from parameters to a report, twice, and in another clone, byte for byte."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,25 @@ def test_what_is_pulled_elsewhere_passes_the_deep_audit_and_is_released(finished
     there.run("dvc", "artifacts", "get", ".", "hopper_cql", "--rev", "v1.0.0", "--out", str(tmp_path / "got"))
     bundle = "seed_0/policy.safetensors"
     assert (tmp_path / "got" / bundle).read_bytes() == (finished.root / "artifacts/models/hopper_cql/policies" / bundle).read_bytes()
+
+
+def test_when_entries_are_deleted_the_lock_is_written_anew_without_running_what_was_run(finished, tmp_path):
+    subprocess.run(["git", "clone", "-q", str(finished.root), str(tmp_path / "here")], check=True)
+    here = type(finished)(tmp_path / "here")
+    here.run("dvc", "cache", "dir", "--local", str(finished.root / ".dvc/cache"))
+    here.run("dvc", "checkout")
+    params = (here.root / "params.yaml").read_text()
+    for name in ("hopper", "hopper_cql"):
+        params = re.sub(rf"^  {name}:\n(    .*\n)+", "", params, flags=re.MULTILINE)
+    (here.root / "params.yaml").write_text(params)
+    here.run("dvc", "repro")
+    told = here.run("hindcast", "audit", check=False)
+    assert told.returncode == 2
+    assert "a run of 'collect@hopper', which dvc.yaml and params.yaml no longer ask for" in told.stdout
+    assert "'rm dvc.lock && dvc repro' writes it anew" in told.stdout
+    (here.root / "dvc.lock").unlink()
+    assert "Running stage" not in here.run("dvc", "repro").stdout
+    assert here.run("hindcast", "audit").stdout.splitlines()[-1].startswith("Every link holds")
 
 
 def test_audit_and_metrics_work(finished):

@@ -40,7 +40,7 @@ def audit_lines(findings: Sequence[Finding], verbose: bool = False) -> Iterator[
         worst = next((verdict for verdict in WORST_FIRST if verdict in {finding.verdict for finding in mine}), Verdict.HOLDS)
         yield Text.assemble((f"{worst:12}", STYLES[worst]), printable(stage), (f"  {len(mine)} links", "dim"))
         yield from map(_line, troubled)
-    of_all = [finding for finding in by_stage.get("", ()) if verbose or not (finding.is_missing or _is_repeated(finding, counts))]
+    of_all = [finding for finding in by_stage.get("", ()) if verbose or not (_is_quiet(finding) or _is_repeated(finding, counts))]
     yield from _of_the_project(of_all, verbose)
     yield from () if verbose else _repeated(findings, counts)
     yield from _missing(findings, verbose)
@@ -55,6 +55,11 @@ def audit_json(findings: Sequence[Finding]) -> str:
 def printable(text: str) -> str:
     """Returns a text in which no name, of a file or a person, can write lines of its own or move the cursor: "\\n" for a line end."""
     return "".join(mark if mark.isprintable() else repr(mark)[1:-1] for mark in text)
+
+
+def _is_quiet(finding: Finding) -> bool:
+    """Whether a finding of no stage is told by the count in the conclusion, or by that of what is not here."""
+    return finding.verdict is Verdict.HOLDS or finding.is_missing
 
 
 def _of_the_project(findings: Iterable[Finding], verbose: bool) -> Iterator[Text]:

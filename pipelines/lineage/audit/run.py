@@ -157,7 +157,7 @@ def _remarks(scene: Scene, names: Sequence[str]) -> Iterator[Finding]:
     """What concerns the project and no one stage."""
     if len(names) == len(scene.graph.stages):
         for ghost in scene.project.ghosts:
-            mend = f"remove its lines from {LOCK} and its outputs, or restore its entry in params.yaml"
+            mend = f"'rm {LOCK} && dvc repro' writes it anew, and takes what was run from DVC's cache; or restore its entry in params.yaml"
             found = f"a run of '{ghost}', which dvc.yaml and params.yaml no longer ask for: nothing tells whether it still holds"
             yield unknown("", f"{LOCK} and dvc.yaml", f"{LOCK}/{ghost}", found=found, mend=mend)
         yield from other_records(scene)

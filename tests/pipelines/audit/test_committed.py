@@ -321,6 +321,12 @@ def test_equal_notes_are_one_line_and_the_verdict_is_the_last() -> None:
     assert sum("it ran dirty" in line.plain for line in audit_lines(findings, verbose=True)) == 2
 
 
+def test_what_holds_of_no_stage_is_counted_and_has_a_line_only_if_all_is_asked_for() -> None:
+    kept = [holds("", f"record {name}.json", f"{name}.json") for name in "ab"]
+    assert [line.plain for line in audit_lines(kept)] == ["Every link holds (2 holds)."]
+    assert [line.plain for line in audit_lines(kept, verbose=True)][:-1] == [f"holds       record {name}.json: " for name in "ab"]
+
+
 def test_what_many_deleted_stages_leave_behind_is_told_by_the_first_ones_and_a_number() -> None:
     gone = [note("", f"records of train@{name}, which is no stage now", f"{name}.json", found=f"{name}.json") for name in "abcdef"]
     told = [f"note        records of train@{name}, which is no stage now: {name}.json" for name in "abc"]
