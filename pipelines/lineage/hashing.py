@@ -7,9 +7,12 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from pathspec import GitIgnoreSpec
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 BLOCK = 1 << 20  # bytes read at once
 LARGEST_BLOCK = 16 << 20  # where other threads work: each block waits for the interpreter, some milliseconds
@@ -38,24 +41,49 @@ def digests_of(path: Path, with_sha256: bool = False) -> Digests:
     return Digests(md5.hexdigest(), sha256.hexdigest() if with_sha256 else "")
 
 
+def same_bytes(one: Path, other: Path) -> bool:
+    """Whether two files have the same bytes; not where one cannot be read, or changes meanwhile."""
+    try:
+        with one.open("rb", buffering=0) as first, other.open("rb", buffering=0) as second:
+            left = os.fstat(first.fileno()).st_size
+            if left != os.fstat(second.fileno()).st_size:
+                return False
+            blocks = [bytearray(min(left, BLOCK)) for _ in range(2)]
+            while left:
+                if left < len(blocks[0]):
+                    del blocks[0][left:], blocks[1][left:]
+                sizes = [file.readinto(block) for file, block in zip((first, second), blocks, strict=True)]
+                if sizes != [len(blocks[0])] * 2 or blocks[0] != blocks[1]:
+                    return False
+                left -= len(blocks[0])
+            return True
+    except OSError:
+        return False
+
+
 def digests_of_all(
     files: Iterable[tuple[Path, bool]], advance: Callable[[], None] = lambda: None, *, spare: int = 0
 ) -> Iterator[Digests | None]:
-    """Yields the digests of each (path, whether its SHA-256 is wanted), in order; None for one that cannot be read.
+    """Yields the digests of each (path, whether its SHA-256 is wanted), in order; None for one that cannot be read."""
+    for digests in with_all_cores(lambda asked: digests_of(*asked), files, spare=spare):
+        advance()
+        yield digests
+
+
+def with_all_cores(read: Callable[[Item], Result], items: Iterable[Item], *, spare: int) -> Iterator[Result | None]:
+    """Yields what reading each item gives, in order; None for one that cannot be read.
 
     `spare` cores are left to what else this process does meanwhile, as far as there are others.
     """
 
-    def read(asked: tuple[Path, bool]) -> Digests | None:
+    def read_or_none(item: Item) -> Result | None:
         try:
-            return digests_of(*asked)
+            return read(item)
         except OSError:
             return None
 
-    with ThreadPoolExecutor(max((os.cpu_count() or 1) - spare, 1)) as pool:  # hashing lets go of the interpreter
-        for digests in pool.map(read, files):
-            advance()
-            yield digests
+    with ThreadPoolExecutor(max((os.cpu_count() or 1) - spare, 1)) as pool:  # reading and hashing let go of the interpreter
+        yield from pool.map(read_or_none, items)
 
 
 def folder_md5(listing: Mapping[str, str]) -> str:

@@ -44,6 +44,9 @@ class Contents(Protocol):
     def place(self, file: str) -> Path | None:
         """Returns a file on disk with the content; None where there is none."""
 
+    def hashed_files(self) -> dict[str, Path]:
+        """Returns the files of the workspace that were read so far, one of each md5."""
+
     def close(self) -> None: ...
 
 
@@ -103,6 +106,9 @@ class Workspace:
 
     def place(self, file: str) -> Path | None:
         return Path(file) if os.path.isfile(file) else None
+
+    def hashed_files(self) -> dict[str, Path]:
+        return {digests.md5: Path(file) for file, digests in list(self._digests.items()) if digests is not None}
 
     def close(self) -> None:
         self._memory.save()

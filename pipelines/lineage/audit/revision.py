@@ -73,6 +73,9 @@ class Revision:
             self._places[file] = self._find(file)
         return self._places[file]
 
+    def hashed_files(self) -> dict[str, Path]:
+        return self._workspace.hashed_files()
+
     def close(self) -> None:
         self._workspace.close()
 

@@ -108,7 +108,7 @@ def audit_stages(
         advance("reading")
         hashing = aside.submit(contents.prepare, _paths(graph.stages[name] for name in names), lambda: None)
         if deep:  # hashing lets go of the interpreter, so episodes are decoded meanwhile
-            scene.reading = aside.submit(lambda: read_cache(scene.store.cache))
+            scene.reading = aside.submit(lambda: read_cache(scene.store.cache, contents.hashed_files()))
             read_ahead(scene, (graph.stages[name] for name in names))
         hashing.result()
         found = Attribution().sort((*faults, *_findings(scene, names, advance)))

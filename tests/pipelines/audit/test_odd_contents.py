@@ -10,7 +10,7 @@ from pipelines.lineage.audit.findings import broken
 from pipelines.lineage.audit.memory import Memory
 from pipelines.lineage.audit.output import audit_lines
 from pipelines.lineage.graph import Graph
-from pipelines.lineage.hashing import Ignored
+from pipelines.lineage.hashing import BLOCK, Ignored, same_bytes
 from pipelines.lineage.lockfile import parse_lock
 from pipelines.lineage.stages import Stage
 from pipelines.lineage.tree import WorkingTree
@@ -50,4 +50,28 @@ def test_what_is_not_finished_is_no_object_of_the_cache(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for name in (empty[2:], "abc.tmp", f"{empty[2:]}.tmp"):
         (folder / name).touch()
-    assert read_cache(tmp_path) == {empty: True}
+    assert read_cache(tmp_path, {}) == {empty: True}
+
+
+@pytest.mark.parametrize(("beside", "content", "is_sound"), [(b"ab", b"ab", True), (b"ab", b"ba", False), (b"ba", b"ab", True)])
+def test_an_object_of_the_cache_counts_by_its_own_bytes(tmp_path: Path, beside: bytes, content: bytes, is_sound: bool) -> None:
+    """Whatever the file has by now that had its hash."""
+    md5 = "187ef4436122d1cc2f40dc2b92f0eba0"  # of b"ab"
+    place, file = tmp_path / "files/md5" / md5[:2] / md5[2:], tmp_path / "file"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(content)
+    file.write_bytes(beside)
+    assert read_cache(tmp_path, {md5: file}) == {md5: is_sound}
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK])
+def test_same_bytes(tmp_path: Path, size: int) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.write_bytes(content := bytes(range(256)) * (size // 256) + bytes(size % 256))
+    other.write_bytes(content)
+    assert same_bytes(one, other)
+    for changed in (content + b"x", content[:-1] + b"x", b"x" + content[1:]):
+        other.write_bytes(changed)
+        assert not same_bytes(one, other)
+    other.unlink()
+    assert not same_bytes(one, other)
