@@ -81,6 +81,13 @@ class RunningMoments:
         if self._size >= BLOCK:
             self._reduce()
 
+    def join(self, other: "RunningMoments") -> None:
+        """Adds the rows that were added to another."""
+        self._reduce()
+        theirs = other.result()
+        if theirs is not None:
+            self._total = theirs if self._total is None else merge(self._total, theirs)
+
     def result(self) -> Moments | None:
         """Returns None where no row was added."""
         self._reduce()
@@ -152,6 +159,16 @@ class RunningStatistics:
         self._return.add(returns)
         self._episodes += len(returns)
         self._transitions += len(reward)
+
+    def join(self, other: "RunningStatistics") -> None:
+        """Adds the episodes that were added to another of the same spec."""
+        for leaf, theirs in zip(self._all(), other._all(), strict=True):
+            leaf.join(theirs)
+        self._episodes += other._episodes
+        self._transitions += other._transitions
+
+    def _all(self) -> list[RunningMoments]:
+        return [*(leaf for leaf in self._leaves if leaf is not None), *self._action.values(), self._reward, self._return]
 
     def result(self) -> Statistics | None:
         """Returns None where no episode was added."""

@@ -28,7 +28,8 @@ from rl_datasets.errors import HindcastError
 from rl_datasets.permutation import permuted
 from rl_datasets.rlds.form import true_discount
 from rl_datasets.rlds.quiet_tensorflow import tf
-from rl_datasets.rlds.reader import RldsReader, Shard
+from rl_datasets.rlds.reader import RldsReader
+from rl_datasets.rlds.shards import Shard
 from rl_datasets.schema import ArraySpec, EnvSpec, NextAction, Transition, Tree
 from rl_datasets.windows import Plan, Segment
 

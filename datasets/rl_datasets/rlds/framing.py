@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 HEAD, TAIL = 12, 4  # bytes before a record and behind it
-BYTES = 1 << 24  # of the records that are looked at together; at least one
+BYTES = 1 << 25  # of the records that are looked at together; at least one
 MUCH = 1 << 22  # bytes of a file
 _BLOCK = 1 << 18  # bytes of which checksums are computed at once, about what a processor's cache holds
 _POLYNOMIAL, _MASK = 0x82F63B78, np.array(0xA282EAD8, np.uint32)  # an array, which is added to modulo 2**32 without a warning

@@ -22,6 +22,7 @@ from rl_datasets.rlds.decoding import LayoutReader, NotCanonical
 from rl_datasets.rlds.features import STEP_METADATA, stored_column, stored_steps
 from rl_datasets.rlds.form import Arrays, EpisodeForm, Metadata, StoredEpisode, flags_of_one
 from rl_datasets.rlds.framing import DamagedFile, read_records
+from rl_datasets.rlds.shards import Shard
 from rl_datasets.rlds.stored import StoredArray, StoredColumn, StoredTexts
 from rl_datasets.schema import EnvSpec, Episode, named_leaves
 
@@ -33,15 +34,6 @@ _MEND = "Restore it with 'dvc checkout --force' or 'dvc pull', or rebuild it wit
 class SplitCounts(NamedTuple):
     episodes: int
     transitions: int
-
-
-class Shard(NamedTuple):
-    """One file of a split."""
-
-    split: str
-    path: Path
-    first: int  # number of its first episode in the split
-    episodes: int
 
 
 class RldsReader:

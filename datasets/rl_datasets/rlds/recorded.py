@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import SHARD
 from rl_datasets.recorded import Damage, EndToEnd, Recorded
-from rl_datasets.rlds.reader import STEPS_KEY, RldsReader, Shard
+from rl_datasets.rlds.reader import STEPS_KEY, RldsReader
+from rl_datasets.rlds.shards import Shard
 from rl_datasets.rlds.together import read_together
 
 BYTES = 1 << 23  # of the arrays of episodes that are given together; at least one

@@ -1,4 +1,4 @@
-"""Cuts a stream of records into TFRecord shards without knowing beforehand how many there will be.
+"""Shards: the files of a split, and how a stream of records is cut into them without knowing beforehand how many there will be.
 
 Up to one shard's worth of records waits in memory. A small data set is cut from there; of a large one, each full load is
 written to a file of its own. A TFRecord file is only its records end to end, so at the end these files are either the shards,
@@ -8,12 +8,22 @@ or are cut anew at other records. The cut depends on the records alone.
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from rl_datasets.rlds.framing import HEAD, TAIL, write_records
 
 SHARD_BYTES = 64 * 2**20
 MIN_SHARDS = 8  # so that several readers have work; fewer only where there are fewer records
 _CHUNK = 2**20  # bytes copied at once
+
+
+class Shard(NamedTuple):
+    """One file of a split."""
+
+    split: str
+    path: Path
+    first: int  # number of its first episode in the split
+    episodes: int
 
 
 class ShardWriter:

@@ -6,6 +6,7 @@ Records of one size mostly have one form, so that one look at the first of them 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,53 +14,69 @@ from rl_datasets.parts import FEWEST, Alike, alike, parts
 from rl_datasets.recorded import EndToEnd, Recorded, end_to_end
 from rl_datasets.rlds.decoding import Layout, LayoutReader
 from rl_datasets.rlds.framing import HEAD, TAIL, Checksums, blocks
-from rl_datasets.rlds.reader import RldsReader, Shard
+from rl_datasets.rlds.shards import Shard
 from rl_datasets.rlds.stored import StoredLists
 
-LONG = 1 << 14  # bytes of a record, on average, above which copies for many cost more than one at a time
+if TYPE_CHECKING:
+    from rl_datasets.rlds.reader import RldsReader  # with TFDS, which decoding does without
+
+LONG = 1 << 17  # bytes of a record, on average, above which copies for many cost more than one at a time
 FORMS = 8  # of records of one size, behind which each is looked at by itself
 
 
 def read_together(
-    reader: RldsReader, shard: Shard, *, with_flags: bool = False, with_step_metadata: bool = False
+    reader: "RldsReader", shard: Shard, *, with_flags: bool = False, with_step_metadata: bool = False
 ) -> Iterator[EndToEnd | Recorded]:
     """Yields the episodes of a file in order.
 
     Long ones, and all from the first place on where they cannot be taken together, come one at a time as from `reader.recorded_of`, which
     also raises the HindcastError that tells of damage.
     """
-    if shard.path.is_file() and shard.path.stat().st_size > LONG * shard.episodes:
+    if are_long(shard):
         yield from reader.recorded_of(shard)
         return
     number = 0
     try:
-        together = Together(reader, with_flags=with_flags, with_step_metadata=with_step_metadata)
+        for episodes in Together(reader, with_flags=with_flags, with_step_metadata=with_step_metadata).episodes(shard):
+            yield episodes
+            number += len(episodes.episode_id)
+    except (ValueError, KeyError, OSError):
+        yield from islice(reader.recorded_of(shard), number, None)
+
+
+def read_end_to_end(
+    reader: "RldsReader", shard: Shard, *, with_flags: bool = False, with_step_metadata: bool = False
+) -> Iterator[EndToEnd]:
+    """Yields what `read_together` does, one that comes by itself as an EndToEnd of one episode."""
+    for item in read_together(reader, shard, with_flags=with_flags, with_step_metadata=with_step_metadata):
+        yield replace(end_to_end([item.episode]), flags=item.flags) if isinstance(item, Recorded) else item
+
+
+def are_long(shard: Shard) -> bool:
+    """Whether the episodes of a file are read one at a time."""
+    return shard.path.is_file() and shard.path.stat().st_size > LONG * shard.episodes
+
+
+class Together:
+    """Decodes records end to end. Raises ValueError, KeyError or OSError where that is not possible. It pickles, without the reader."""
+
+    def __init__(self, reader: "RldsReader", *, with_flags: bool, with_step_metadata: bool) -> None:
+        self._form, self._with_flags = reader.form, with_flags
+        self._arrays = reader.stored_arrays(self._form.keys(with_flags, with_step_metadata))
+        self._columns = reader.stored_columns(tuple(reader.columns))
+        self._layouts = LayoutReader()
+
+    def episodes(self, shard: Shard) -> Iterator[EndToEnd]:
+        """Yields the episodes of a file in order, many at once."""
+        number = 0
         for content, places in blocks(shard.path):
-            episodes = together(content, places, shard.split, shard.first + number)
+            episodes = self(content, places, shard.split, shard.first + number)
             if number + len(episodes.episode_id) > shard.episodes:
                 raise ValueError("more episodes than there should be")
             yield episodes
             number += len(episodes.episode_id)
         if number != shard.episodes:
             raise ValueError("fewer episodes than there should be")
-    except (ValueError, KeyError, OSError):
-        yield from islice(reader.recorded_of(shard), number, None)
-
-
-def read_end_to_end(reader: RldsReader, shard: Shard, *, with_flags: bool = False, with_step_metadata: bool = False) -> Iterator[EndToEnd]:
-    """Yields what `read_together` does, one that comes by itself as an EndToEnd of one episode."""
-    for item in read_together(reader, shard, with_flags=with_flags, with_step_metadata=with_step_metadata):
-        yield replace(end_to_end([item.episode]), flags=item.flags) if isinstance(item, Recorded) else item
-
-
-class Together:
-    """Decodes records end to end. Raises ValueError or KeyError where that is not possible."""
-
-    def __init__(self, reader: RldsReader, *, with_flags: bool, with_step_metadata: bool) -> None:
-        self._form, self._with_flags = reader.form, with_flags
-        self._arrays = reader.stored_arrays(self._form.keys(with_flags, with_step_metadata))
-        self._columns = reader.stored_columns(tuple(reader.columns))
-        self._layouts = LayoutReader()
 
     def __call__(self, content: np.ndarray, places: np.ndarray, split: str, first: int) -> EndToEnd:
         """Decodes records whose frames [L] uint8 start at `places` [M + 1]; the first is of the episode of this number in the split."""

@@ -8,7 +8,8 @@ import numpy as np
 from rl_datasets.digest import content_keys, episode_digests
 from rl_datasets.errors import HindcastError
 from rl_datasets.recorded import EndToEnd
-from rl_datasets.rlds.reader import RldsReader, Shard
+from rl_datasets.rlds.reader import RldsReader
+from rl_datasets.rlds.shards import Shard
 from rl_datasets.rlds.together import read_end_to_end
 
 _FAULTY = "The disk or memory may be faulty; run the command again."

@@ -3,17 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pipelines.lineage.audit.findings import listed
-from rl_datasets.digest import DatasetDigest, combined_digest, content_keys, episode_digests
+from rl_datasets.digest import DatasetDigest, combined_digest
 from rl_datasets.errors import HindcastError
 from rl_datasets.manifest import SHARD
 from rl_datasets.rlds import DESCRIPTION, RldsReader
-from rl_datasets.rlds.reader import Shard
-from rl_datasets.rlds.together import read_end_to_end
+from rl_datasets.rlds.shards import Shard
+from rl_datasets.rlds.summary import Wanted, summaries
 from rl_datasets.stats import RunningStatistics
 
 TRAIN = "train"
@@ -44,26 +43,25 @@ def read_directory(path: Path) -> Read:
     if strangers:
         raise HindcastError(f"{path.name} has files of episodes that {DESCRIPTION[0]} does not name: {listed(strangers)}")
     for split, of_split in shards.items():
-        running = RunningStatistics(reader.spec) if split == TRAIN else None
-        digests[split] = _read_split(reader, of_split, running, read)
-        if running is not None and (result := running.result()) is not None:
-            read.statistics = result.to_json()
+        digests[split] = _read_split(reader, of_split, read)
     read.digest = combined_digest(digests)
     return read
 
 
-def _read_split(reader: RldsReader, shards: Sequence[Shard], running: RunningStatistics | None, read: Read) -> str:
+def _read_split(reader: RldsReader, shards: Sequence[Shard], read: Read) -> str:
     """Adds the episodes of a split to what was read, in order, and returns its digest."""
-    digest, contents, transitions = DatasetDigest(), dict[str, str](), 0
-    for some in chain.from_iterable(read_end_to_end(reader, shard, with_step_metadata=True) for shard in shards):
-        keys = content_keys(some)
-        digest.add_all(some.episode_id, episode_digests(some, keys))
-        if TRAIN in reader.splits:
-            contents.update(zip(some.episode_id, keys, strict=True))
-            read.rows.update(zip(some.episode_id, zip(some.lengths.tolist(), some.returns.tolist(), strict=True), strict=True))
-        if running is not None:
-            running.add_all(some)
-        transitions += int(some.lengths.sum())
-    split = shards[0].split
+    split, digest, contents, transitions = shards[0].split, DatasetDigest(), dict[str, str](), 0
+    running = RunningStatistics(reader.spec) if split == TRAIN else None
+    wanted = Wanted(content_keys=TRAIN in reader.splits, spec=reader.spec if split == TRAIN else None)
+    for summary in summaries(reader, shards, wanted):
+        digest.add_all(summary.episode_id, summary.digests)
+        if wanted.content_keys:
+            contents.update(zip(summary.episode_id, summary.content_keys, strict=True))
+            read.rows.update(zip(summary.episode_id, zip(summary.lengths, summary.returns, strict=True), strict=True))
+        if running is not None and summary.statistics is not None:
+            running.join(summary.statistics)
+        transitions += sum(summary.lengths)
+    if running is not None and (result := running.result()) is not None:
+        read.statistics = result.to_json()
     read.episodes[split], read.contents[split], read.transitions[split] = digest.episodes, contents, transitions
     return digest.hexdigest()
