@@ -9,7 +9,7 @@ import numbers
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from json.encoder import encode_basestring_ascii
 
 import numpy as np
@@ -97,11 +97,10 @@ class DatasetDigest:
     def add_all(self, ids: Sequence[str], digests: Sequence[str]) -> None:
         """Adds episodes whose digests are known, as `add_digest` does one."""
         before = len(self.episodes)
-        if self.episodes.keys().isdisjoint(ids):
-            self.episodes.update(zip(ids, digests, strict=True))
+        self.episodes.update(zip(ids, digests, strict=True))
         if len(self.episodes) < before + len(ids):
-            counts = Counter(ids)
-            raise _twice(next(episode_id for episode_id in ids if counts[episode_id] > 1 or episode_id in self.episodes))
+            counts = Counter([*islice(self.episodes, before), *ids])
+            raise _twice(next(episode_id for episode_id in ids if counts[episode_id] > 1))
 
     def hexdigest(self) -> str:
         return hashlib.sha256("".join(map(self.episodes.__getitem__, sorted(self.episodes))).encode()).hexdigest()

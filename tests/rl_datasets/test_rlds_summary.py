@@ -38,7 +38,7 @@ def read_here(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def read(path: Path) -> list[Summary]:
     reader = RldsReader(path)
-    return list(summaries(reader, reader.shards("train"), Wanted(content_keys=True, spec=reader.spec)))
+    return list(summaries(reader, reader.shards("train"), Wanted(rows=True, spec=reader.spec)))
 
 
 def check(found: list[Summary], toy: Toy) -> None:

@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from io import BufferedReader
 from itertools import pairwise
 from math import isqrt
 from pathlib import Path
@@ -72,21 +73,28 @@ def blocks(path: Path, size: int = BYTES) -> Iterator[tuple[np.ndarray, np.ndarr
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         while left:
-            content = file.read(min(max(size, HEAD), left))
-            places = _whole_frames(content)
+            content = _read(file, min(max(size, HEAD), left))
+            places = _whole_frames(content.data)
             if len(places) == 1:
-                whole = HEAD + TAIL + (_length_at(content)[0] if len(content) >= HEAD else 0)
+                whole = HEAD + TAIL + (_length_at(content.data)[0] if len(content) >= HEAD else 0)
                 if not len(content) < whole <= left:
                     raise ValueError(f"{path} ends within a record")
-                content += file.read(whole - len(content))
-                places = _whole_frames(content)
+                file.seek(-len(content), os.SEEK_CUR)
+                content = _read(file, whole)
+                places = _whole_frames(content.data)
             end = places[-1]
             file.seek(end - len(content), os.SEEK_CUR)
             left -= end
-            yield np.frombuffer(content, np.uint8, end), np.array(places)
+            yield content[:end], np.array(places)
 
 
-def _whole_frames(content: bytes) -> list[int]:
+def _read(file: BufferedReader, size: int) -> np.ndarray:
+    """Returns the next bytes of a file, [size] uint8 or fewer at its end. NumPy asks for large pages, which cost less than many small."""
+    content = np.empty(size, np.uint8)
+    return content[: file.readinto(content.data)]
+
+
+def _whole_frames(content: bytes | memoryview) -> list[int]:
     """Returns where the frames start that lie within the file as their lengths say, and where the last of them ends."""
     places, place, end, around = [0], 0, len(content), HEAD + TAIL
     try:

@@ -24,9 +24,9 @@ SHARE = 1 << 26  # bytes for each process: they take about three times as long t
 
 
 class Wanted(NamedTuple):
-    """What is wanted of each file beside ids, digests, lengths and returns. spec: for statistics."""
+    """What is wanted of each file beside ids, digests and lengths. spec: for statistics."""
 
-    content_keys: bool = False
+    rows: bool = False  # what a table of the episodes says
     spec: EnvSpec | None = None
 
 
@@ -36,9 +36,9 @@ class Summary:
 
     episode_id: list[str] = field(default_factory=list)
     digests: list[str] = field(default_factory=list)
-    content_keys: list[str] = field(default_factory=list)  # as wanted
     lengths: list[int] = field(default_factory=list)
-    returns: list[float] = field(default_factory=list)
+    content_keys: list[str] = field(default_factory=list)  # as wanted
+    returns: list[float] = field(default_factory=list)  # as wanted
     statistics: RunningStatistics | None = None  # as wanted
 
 
@@ -90,9 +90,10 @@ def _summary(parts: Iterable[EndToEnd], wanted: Wanted) -> Summary:
         keys = content_keys(some)
         summary.episode_id += some.episode_id
         summary.digests += episode_digests(some, keys)
-        summary.content_keys += keys if wanted.content_keys else ()
         summary.lengths += some.lengths.tolist()
-        summary.returns += some.returns.tolist()
+        if wanted.rows:
+            summary.content_keys += keys
+            summary.returns += some.returns.tolist()
         if summary.statistics is not None:
             summary.statistics.add_all(some)
     return summary

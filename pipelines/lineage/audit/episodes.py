@@ -52,10 +52,10 @@ def _read_split(reader: RldsReader, shards: Sequence[Shard], read: Read) -> str:
     """Adds the episodes of a split to what was read, in order, and returns its digest."""
     split, digest, contents, transitions = shards[0].split, DatasetDigest(), dict[str, str](), 0
     running = RunningStatistics(reader.spec) if split == TRAIN else None
-    wanted = Wanted(content_keys=TRAIN in reader.splits, spec=reader.spec if split == TRAIN else None)
+    wanted = Wanted(rows=TRAIN in reader.splits, spec=reader.spec if split == TRAIN else None)
     for summary in summaries(reader, shards, wanted):
         digest.add_all(summary.episode_id, summary.digests)
-        if wanted.content_keys:
+        if wanted.rows:
             contents.update(zip(summary.episode_id, summary.content_keys, strict=True))
             read.rows.update(zip(summary.episode_id, zip(summary.lengths, summary.returns, strict=True), strict=True))
         if running is not None and summary.statistics is not None:
